@@ -1,0 +1,42 @@
+# Everything a newcomer needs is two commands: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench lock clean
+
+demo: $(VENV)/.demo-ready  ## install, and run the quickstart: no API key, no broker
+	cd examples/quickstart && ../../$(BIN)/farm submit tests/
+
+test: lint  ## everything CI runs
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.dev-ready  ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev-ready  ## measure; see bench/README.md
+	$(BIN)/python -m bench.authoring
+
+lock: $(VENV)/.dev-ready  ## pin the newest versions that pyproject.toml allows
+	$(BIN)/pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --upgrade --extra dev --strip-extras --no-header --no-annotate \
+		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options \
+		--output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) .farm build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "the farm needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo-ready: $(VENV)/bin/python pyproject.toml requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e .
+	@touch $@
+
+$(VENV)/.dev-ready: $(VENV)/bin/python pyproject.toml requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	@touch $@ $(VENV)/.demo-ready

@@ -1,0 +1,1 @@
+"""Run a session: one file a kind of agent, one registry."""

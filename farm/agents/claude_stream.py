@@ -1,0 +1,124 @@
+"""Turn what `claude --output-format stream-json` printed into a Transcript, if the session succeeded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from farm.agents.claude_messages import Conversation
+from farm.agents.records import Record
+from farm.agents.wire import WireError, count, number, usage_of
+from farm.errors import SessionError
+from farm.model.transcript import PermissionDenial, Transcript, Usage
+
+_LINE_TYPES = frozenset({"system", "assistant", "user", "result", "stream_event"})
+# A line has one of these too: other programs have a `type` as well.
+_STREAM_KEYS = frozenset({"session_id", "message", "subtype"})
+
+_ERRORS_BY_STATUS = {401: "authentication", 403: "authentication", 429: "rate_limited", 529: "api_overloaded"}
+_ERRORS_BY_SUBTYPE = {"error_max_turns": "max_turns", "error_max_budget_usd": "max_budget"}
+
+
+def is_stream(records: Iterable[Record]) -> bool:
+    """Say whether these are lines of a stream."""
+    return any(
+        _text(record.data.get("type")) in _LINE_TYPES and not _STREAM_KEYS.isdisjoint(record.data)
+        for record in records
+    )
+
+
+def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) -> Transcript:
+    """Turn a session's lines into its transcript; raise SessionError if it did not end with success.
+
+    There may be two result lines, the last of which counts: it sums up the whole session.
+    """
+    results = [record for record in records if record.data.get("type") == "result"]
+    if not results or cut_off:
+        raise SessionError(
+            "no_result", "the session was killed: its stream ends without a result", retryable=True
+        )
+    end = results[-1]
+    _check_success(end.data)
+    conversation = Conversation()
+    for record in records:
+        parent_id = _text(record.data.get("parent_tool_use_id"))
+        conversation.add(record, by_subagent=parent_id is not None, parent_id=parent_id)
+    messages = conversation.messages()
+    started = next((record.data for record in records if record.data.get("subtype") == "init"), {})
+    text = end.data.get("result")
+    try:
+        return Transcript(
+            agent="claude",
+            agent_version=_text(started.get("claude_code_version")),
+            model=_text(started.get("model")),
+            # `--output-format json` prints the result alone: what was called can't be told from it.
+            output_messages=messages or None,
+            final_text=text if isinstance(text, str) and text else conversation.final_text(),
+            usage=_usage(end.data),
+            cost_usd=number(end.data.get("total_cost_usd"), "total_cost_usd"),
+            duration_ms=number(end.data.get("duration_ms"), "duration_ms"),
+            num_turns=count(end.data.get("num_turns"), "num_turns"),
+            permission_denials=tuple(_denials(end)),
+        )
+    except WireError as error:
+        raise end.problem(str(error)) from None
+    except ValidationError as error:
+        raise end.problem(f"unusable result: {error.errors()[0]['msg']}") from None
+
+
+def api_error(status: Any, message: str) -> SessionError:
+    """Classify an error of the API by its HTTP status; without one, the connection failed."""
+    known = isinstance(status, int)
+    kind = _ERRORS_BY_STATUS.get(status, "api_error") if known else "api_error"
+    retryable = not known or status in (408, 409, 429) or status >= 500
+    return SessionError(kind, message, retryable=retryable)
+
+
+def _check_success(end: Mapping[str, Any]) -> None:
+    subtype = end.get("subtype")
+    if end.get("is_error") is False and subtype == "success":
+        return
+    message = _reason(end)
+    if subtype == "success":
+        raise api_error(end.get("api_error_status"), message)
+    kind = _ERRORS_BY_SUBTYPE.get(subtype) if isinstance(subtype, str) else None
+    raise SessionError(kind or "crashed", message, retryable=kind is None)
+
+
+def _reason(end: Mapping[str, Any]) -> str:
+    errors = end.get("errors")
+    told = [error for error in errors if isinstance(error, str)] if isinstance(errors, list) else []
+    return "; ".join(told) or _text(end.get("result")) or f"the session ended with {end.get('subtype')}"
+
+
+def _usage(end: Mapping[str, Any]) -> Usage | None:
+    """Sum the models' tokens. `usage` leaves subagents out, and stands in only where there is no better."""
+    models = end.get("modelUsage")
+    if not isinstance(models, Mapping) or not models:
+        return usage_of(end.get("usage"), "usage")
+    total = Usage()
+    for name, tokens in models.items():
+        if (used := usage_of(tokens, f"modelUsage.{name}")) is not None:
+            total = add_usage(total, used)
+    return total
+
+
+def add_usage(a: Usage, b: Usage) -> Usage:
+    """Add up tokens."""
+    return Usage(**{name: getattr(a, name) + getattr(b, name) for name in Usage.model_fields})
+
+
+def _denials(end: Record) -> Iterable[PermissionDenial]:
+    denials = end.data.get("permission_denials")
+    for denial in denials if isinstance(denials, list) else ():
+        if not isinstance(denial, Mapping) or not isinstance(denial.get("tool_name"), str):
+            raise end.problem("permission denial without a tool_name")
+        yield PermissionDenial(
+            tool=denial["tool_name"], input=denial.get("tool_input"), id=_text(denial.get("tool_use_id"))
+        )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,19 @@
+"""Every kind of agent. A new kind: one spec in farm.model.agent, one file here, one line below."""
+
+from __future__ import annotations
+
+from farm.agents.base import Agent
+from farm.agents.replay import ReplayAgent
+from farm.agents.scripted import ScriptedAgent
+from farm.agents.unavailable import UnavailableAgent
+
+AGENTS: dict[str, Agent] = {
+    "claude": UnavailableAgent("claude"),
+    "anthropic": UnavailableAgent("anthropic"),
+    "command": UnavailableAgent("command"),
+    "codex": UnavailableAgent("codex"),
+    "gemini": UnavailableAgent("gemini"),
+    "opencode": UnavailableAgent("opencode"),
+    "replay": ReplayAgent(),
+    "scripted": ScriptedAgent(),
+}

@@ -1,0 +1,209 @@
+"""Carry out Read, Write, Edit, Bash, Glob and Grep in a workspace, with Claude Code's parameters.
+
+File tools stay inside the workspace, links included. What a tool can't do is an answer to the agent, never
+an exception of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from farm.agents.workspace_search import find_files, search_files
+from farm.errors import FarmError
+from farm.sessions.process import CommandNotStartedError, run_process
+from farm.sessions.workspace import Workspace
+
+MAX_OUTPUT_CHARACTERS = 30_000
+DEFAULT_BASH_TIMEOUT_SECONDS = 120.0
+
+_MAX_FILE_BYTES = 10 * 2**20
+_DEFAULT_READ_LINES = 2000
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool answers."""
+
+    output: str
+    is_error: bool = False
+
+
+class ToolError(FarmError):
+    """A tool can't do what was asked; its text is the answer to the agent."""
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """One use of a tool: where, with what input, within what time."""
+
+    workspace: Workspace
+    input: Mapping[str, object]
+    env: Mapping[str, str]
+    timeout_seconds: float
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Get a text parameter; one without a default is required."""
+        value = self.input.get(name, default)
+        if not isinstance(value, str):
+            raise ToolError(f"{name} must be a string" if name in self.input else f"{name} is missing")
+        return value
+
+    def whole_number(self, name: str, default: int) -> int:
+        """Get a parameter that must be a whole number from 1."""
+        value = self.input.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ToolError(f"{name} must be a whole number from 1")
+        return value
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Get a parameter that must be true or false."""
+        value = self.input.get(name, default)
+        if not isinstance(value, bool):
+            raise ToolError(f"{name} must be true or false")
+        return value
+
+    def path(self, name: str, default: str | None = None) -> Path:
+        """Get a path parameter, its links resolved, which must lie in the workspace."""
+        given = self.text(name, default)
+        root = self.workspace.directory.resolve()
+        try:
+            path = (root / given).resolve()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ToolError(f"{given!r} is no usable path: {error}") from None
+        if not path.is_relative_to(root):
+            raise ToolError(f"{given} is outside the workspace")
+        return path
+
+
+def run_workspace_tool(tool: str, use: ToolUse) -> ToolResult:
+    """Carry out one of WORKSPACE_TOOLS."""
+    carry_out, parameters = WORKSPACE_TOOLS[tool]
+    try:
+        if unknown := sorted(use.input.keys() - parameters):
+            raise ToolError(f"{tool} has no parameter {', '.join(unknown)}")
+        result = carry_out(use)
+    except FarmError as error:
+        result = ToolResult(str(error), is_error=True)
+    except (OSError, ValueError) as error:  # ValueError: text that has no UTF-8 form
+        result = ToolResult(f"{tool} failed: {error}", is_error=True)
+    return ToolResult(_shorten(result.output), result.is_error)
+
+
+def _read(use: ToolUse) -> ToolResult:
+    path = use.path("file_path")
+    first = use.whole_number("offset", 1)
+    lines = _read_text(path).split("\n")
+    chosen = lines[first - 1 : first - 1 + use.whole_number("limit", _DEFAULT_READ_LINES)]
+    return ToolResult("\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, first)))
+
+
+def _write(use: ToolUse) -> ToolResult:
+    path, content = use.path("file_path"), use.text("content")
+    done = "updated" if path.exists() else "created"
+    _write_text(path, content)
+    return ToolResult(f"File {done} successfully at: {path}")
+
+
+def _edit(use: ToolUse) -> ToolResult:
+    path, old, new = use.path("file_path"), use.text("old_string"), use.text("new_string")
+    if old == new:
+        raise ToolError("old_string and new_string are the same")
+    if not old:
+        if path.exists():
+            raise ToolError("old_string is empty, and the file exists already")
+        _write_text(path, new)
+        return ToolResult(f"File created successfully at: {path}")
+    text = _read_text(path)
+    found = text.count(old)
+    if not found:
+        raise ToolError("old_string is not in the file")
+    if found > 1 and not use.flag("replace_all"):
+        raise ToolError(f"old_string is in the file {found} times; make it unique, or set replace_all")
+    _write_text(path, text.replace(old, new))
+    return ToolResult(f"The file {path} has been updated successfully")
+
+
+def _bash(use: ToolUse) -> ToolResult:
+    asked = use.whole_number("timeout", int(DEFAULT_BASH_TIMEOUT_SECONDS * 1000)) / 1000
+    try:
+        result = run_process(
+            use.text("command"),
+            cwd=use.workspace.directory,
+            env=use.workspace.environment(use.env),
+            timeout_seconds=min(asked, use.timeout_seconds),
+        )
+    except CommandNotStartedError as error:
+        raise ToolError(str(error)) from error
+    output = "\n".join(
+        text
+        for stream in (result.stdout, result.stderr)
+        if (text := stream.decode(errors="replace").rstrip("\n"))
+    )
+    if result.timed_out:
+        return ToolResult(
+            f"Command timed out after {min(asked, use.timeout_seconds):g} s\n{output}", is_error=True
+        )
+    if result.exit_code != 0:
+        return ToolResult(f"Exit code {result.exit_code}\n{output}", is_error=True)
+    return ToolResult(output)
+
+
+def _glob(use: ToolUse) -> ToolResult:
+    directory = use.path("path", ".")
+    names = find_files(directory, use.text("pattern"))
+    return ToolResult("\n".join(str(directory / name) for name in names) or "No files found")
+
+
+def _grep(use: ToolUse) -> ToolResult:
+    found = search_files(
+        use.path("path", "."),
+        use.text("pattern"),
+        glob=use.text("glob", "**"),
+        output_mode=use.text("output_mode", "files_with_matches"),
+        ignore_case=use.flag("-i"),
+        line_numbers=use.flag("-n", default=True),
+    )
+    limited = found[: use.whole_number("head_limit", len(found) or 1)]
+    return ToolResult("\n".join(limited) or "No matches found")
+
+
+# Which parameters each tool has; `description` is for people who watch.
+WORKSPACE_TOOLS: dict[str, tuple[Callable[[ToolUse], ToolResult], frozenset[str]]] = {
+    "Read": (_read, frozenset({"file_path", "offset", "limit"})),
+    "Write": (_write, frozenset({"file_path", "content"})),
+    "Edit": (_edit, frozenset({"file_path", "old_string", "new_string", "replace_all"})),
+    "Bash": (_bash, frozenset({"command", "timeout", "description"})),
+    "Glob": (_glob, frozenset({"pattern", "path"})),
+    "Grep": (_grep, frozenset({"pattern", "path", "glob", "output_mode", "-i", "-n", "head_limit"})),
+}
+
+
+def _read_text(path: Path) -> str:
+    _require_file(path)
+    if path.stat().st_size > _MAX_FILE_BYTES:
+        raise ToolError(f"{path} is larger than {_MAX_FILE_BYTES} bytes")
+    # Bytes that are no UTF-8 must come back unchanged when an edited file is written.
+    return path.read_bytes().decode(errors="surrogateescape")
+
+
+def _write_text(path: Path, text: str) -> None:
+    if path.exists():
+        _require_file(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode(errors="surrogateescape"))
+
+
+def _require_file(path: Path) -> None:
+    if not path.exists():
+        raise ToolError(f"{path} does not exist")
+    if not path.is_file():  # to open a pipe would wait for ever
+        raise ToolError(f"{path} is not a file")
+
+
+def _shorten(text: str) -> str:
+    text = text.encode(errors="replace").decode()
+    if len(text) <= MAX_OUTPUT_CHARACTERS:
+        return text
+    return f"{text[:MAX_OUTPUT_CHARACTERS]}\n… {len(text) - MAX_OUTPUT_CHARACTERS} more characters"

@@ -1,0 +1,1 @@
+"""Turn test files into a validated Suite. Knows YAML; knows nothing of queues."""

@@ -1,0 +1,130 @@
+"""Turn the entry of a case, with the defaults of its suite, into a Case: the same for both dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from farm.authoring.evaluator_entries import evaluator_files
+from farm.authoring.fields import CaseEntry, CaseSettings
+from farm.authoring.references import BrokenReferenceError
+from farm.authoring.scripts import read_script
+from farm.authoring.sources import Source
+from farm.documents.yaml import Document, KeyPath
+from farm.model.agent import DEFAULT_AGENT
+from farm.model.messages import Message, referenced_files
+from farm.model.suite import ONE_TRIAL, Case
+
+T = TypeVar("T")
+
+# What an agent needs on each of its cases.
+_NEEDS = {"replay": "replay", "scripted": "script"}
+
+
+class CaseReader:
+    """Reads the cases of one document."""
+
+    def __init__(self, source: Source, document: Document, suite: CaseSettings | None = None) -> None:
+        self._source = source
+        self._document = document
+        self._suite = suite or CaseSettings()
+
+    def build(
+        self,
+        entry: CaseEntry,
+        path: KeyPath,
+        *,
+        case_id: str,
+        name: str,
+        agent: str | None,
+        input_messages: tuple[Message, ...],
+        evaluators: Sequence[Any],
+        **rest: Any,
+    ) -> Case:
+        """Put a case together; its own settings win over the suite's."""
+        suite = self._suite
+        script = read_script(entry.script, self._document, (*path, "script"), self._source.problems)
+        replay = self._replay(entry, path)
+        # Every part has been checked where it was read: checking the whole again would double the time
+        # that ten thousand files take, and building the validator of a Case that of one.
+        return Case.model_construct(
+            id=case_id,
+            name=name,
+            file=self._source.name,
+            line=self._document.position(path)[0],
+            input_messages=input_messages,
+            evaluators=tuple(evaluators),
+            agent=self._agent(entry, path, agent),
+            model=_first(entry.model, suite.model),
+            workspace=self._workspace(entry, path),
+            setup=_first(entry.setup, suite.setup) or (),
+            timeout_seconds=_first(entry.timeout_seconds, suite.timeout_seconds),
+            trials=_first(entry.trials, suite.trials) or ONE_TRIAL,
+            tags=tuple(dict.fromkeys((*(suite.tags or ()), *(entry.tags or ())))),
+            env={**(suite.env or {}), **(entry.env or {})},
+            weight=1.0 if (weight := _first(entry.weight, suite.weight)) is None else weight,
+            skip=_first(entry.skip, suite.skip),
+            max_cost_usd=_first(entry.max_cost_usd, suite.max_cost_usd),
+            max_turns=_first(entry.max_turns, suite.max_turns),
+            replay=replay,
+            script=script,
+            files=_files(input_messages, rest.get("expected_messages", ()), evaluators, replay),
+            **rest,
+        )
+
+    def _agent(self, entry: CaseEntry, path: KeyPath, own: str | None) -> str:
+        """Name the case's agent: its own, else the one its recording or script is for, else the suite's."""
+        implied = "replay" if entry.replay is not None else "scripted" if entry.script is not None else None
+        settings = self._source.settings
+        agent = own or implied or self._suite.agent or settings.agent or DEFAULT_AGENT
+        spec = settings.agent_spec(agent)
+        if spec is None:
+            self._problem((*path, *entry.agent_key()), settings.explain_agent(agent))
+            return agent
+        needed = _NEEDS.get(spec.kind)
+        for key in _NEEDS.values():
+            given = getattr(entry, key) is not None
+            if key == needed and not given:
+                self._problem(path, f'agent "{agent}" needs "{key}" on the case')
+            elif given and key != needed:
+                self._problem(
+                    (*path, key), f'"{key}" is for another agent than "{agent}"; remove one of the two'
+                )
+        return agent
+
+    def _replay(self, entry: CaseEntry, path: KeyPath) -> str | None:
+        if entry.replay is None:
+            return None
+        try:
+            return self._source.references.find(entry.replay)
+        except BrokenReferenceError as error:
+            self._problem((*path, "replay"), str(error))
+            return None
+
+    def _workspace(self, entry: CaseEntry, path: KeyPath) -> str | None:
+        written = entry.workspace or self._suite.workspace
+        if written is None:
+            return None
+        try:
+            return self._source.references.workspace(written)
+        except BrokenReferenceError as error:
+            self._problem((*path, "workspace"), str(error))
+            return None
+
+    def _problem(self, path: KeyPath, message: str) -> None:
+        self._source.problems.add(self._document, path, message)
+
+
+def _first(*values: T | None) -> T | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _files(
+    input_messages: tuple[Message, ...],
+    expected_messages: tuple[Message, ...],
+    evaluators: Sequence[Any],
+    replay: str | None,
+) -> tuple[str, ...]:
+    files = {*referenced_files(input_messages), *referenced_files(expected_messages)}
+    files |= evaluator_files(evaluators)
+    return tuple(sorted(files | ({replay} if replay else set())))

@@ -1,0 +1,84 @@
+"""Turn the paths of a submission into the files that may hold tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from farm.errors import UsageError
+from farm.model.patterns import glob_matches
+
+ENDINGS = (".yaml", ".yml", ".jsonl")
+NEVER_ENTERED = frozenset({".git", "node_modules", "target", ".venv", "__pycache__", ".farm"})
+# The farm's own settings lie in the suite root, and are no test.
+NEVER_TESTS = frozenset({"farm.yaml"})
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A file that may hold tests; one that was named by its path must."""
+
+    path: Path
+    named: bool
+
+
+def discover(paths: Sequence[Path], pattern: str | None = None, *, recursive: bool = True) -> list[Candidate]:
+    """Find the candidates: files as they are named, directories searched; each file once, in order."""
+    found: dict[Path, Candidate] = {}
+    patterns = None if pattern is None else expand_braces(pattern)
+    for path in paths:
+        absolute = path.resolve()
+        if absolute.is_dir():
+            for file in _search(absolute, patterns, recursive=recursive):
+                found.setdefault(file, Candidate(file, named=False))
+        elif absolute.exists():
+            found[absolute] = Candidate(absolute, named=True)
+        else:
+            raise UsageError(f"{path}: no such file or directory")
+    return list(found.values())
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Write out the `{a,b}` of a pattern."""
+    close = pattern.find("}")
+    open_ = pattern.rfind("{", 0, close)
+    if close < 0 or open_ < 0:
+        return [pattern]
+    choices = pattern[open_ + 1 : close].split(",")
+    written: list[str] = []
+    for choice in choices:
+        written += expand_braces(f"{pattern[:open_]}{choice}{pattern[close + 1 :]}")
+        if len(written) > 1000:
+            raise UsageError("--pattern has too many alternatives")
+    return written
+
+
+def _search(directory: Path, patterns: list[str] | None, *, recursive: bool) -> Iterator[Path]:
+    """Give the matching files of a directory, then of those in it, each sorted by name."""
+    base = len(str(directory)) + 1
+    pending = [str(directory)]
+    while pending:
+        inner = []
+        try:
+            with os.scandir(pending.pop()) as entries:
+                listed = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            raise UsageError(f"{error.filename}: can't be read: {error.strerror}") from None
+        for entry in listed:
+            # Links to directories are not followed: they may lead round in a circle.
+            if entry.is_dir(follow_symlinks=False):
+                if recursive and entry.name not in NEVER_ENTERED:
+                    inner.append(entry.path)
+            elif _wanted(entry.path[base:], entry.name, patterns) and entry.is_file():
+                yield Path(entry.path)
+        pending.extend(reversed(inner))
+
+
+def _wanted(relative: str, name: str, patterns: list[str] | None) -> bool:
+    if name in NEVER_TESTS:
+        return False
+    if patterns is None:
+        return name.endswith(ENDINGS)
+    return any(glob_matches(pattern, relative if "/" in pattern else name) for pattern in patterns)

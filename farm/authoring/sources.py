@@ -1,0 +1,57 @@
+"""One test file as the loader sees it: where it lies, what it may refer to, what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from farm.authoring.references import References
+from farm.documents.checking import Problems
+from farm.documents.yaml import decode_text, read_bytes
+from farm.model.suite import Case
+from farm.settings import Settings
+
+
+@dataclass
+class Source:
+    """A test file, and what came of reading it."""
+
+    path: Path  # absolute
+    root: Path
+    settings: Settings
+    problems: Problems = field(default_factory=Problems)
+    cases: list[Case] = field(default_factory=list)
+    consumed: list[Path] = field(default_factory=list)  # case files that were read with this one
+    title: str | None = None  # what the file calls its suite
+
+    @cached_property
+    def shown(self) -> str:
+        """The file as it is named in messages: from the current directory."""
+        return _from(self.path, str(Path.cwd()))
+
+    @cached_property
+    def name(self) -> str:
+        """The file's path under the suite root, for reports."""
+        return _from(self.path, str(self.root))
+
+    @cached_property
+    def stem(self) -> str:
+        """The name without its ending: what case ids begin with."""
+        return self.name.removesuffix(self.path.suffix)
+
+    @cached_property
+    def references(self) -> References:
+        """What the file's paths lead to."""
+        return References(self.root, self.path)
+
+    def read_text(self) -> str:
+        """Read the file as UTF-8 text."""
+        return decode_text(read_bytes(self.path, self.shown), self.shown)
+
+
+def _from(path: Path, directory: str) -> str:
+    # Ten thousand files make the difference: relpath() takes twenty times as long as cutting off a prefix.
+    text, prefix = str(path), directory.rstrip(os.sep) + os.sep
+    return text[len(prefix) :] if text.startswith(prefix) else os.path.relpath(text, directory)

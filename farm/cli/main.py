@@ -1,0 +1,128 @@
+"""Turn a command line into a command, and whatever happens in it into an exit code.
+
+Commands are imported when they are called, and argparse is used because it is there: `farm --help` and
+`farm check` on one file have a quarter of a second, of which click alone would take a sixth.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from inspect import cleandoc
+from typing import Any
+
+from farm import __version__
+from farm.cli.options import Parser, echo
+from farm.errors import FarmError, InputError, UsageError
+
+# What `farm --help` says of each command. Its module has the same name, or the one in _MODULES.
+COMMANDS = {
+    "submit": "run the tests in files and directories, and report",
+    "run": "submit, and wait for the end",
+    "check": "check test files, and run nothing",
+    "analyze": "judge a recorded session by a test",
+    "schema": "print the JSON Schema of test files, for editors",
+    "agents": "list the agents, and which of them can run here",
+    "init": "start a project with tests that pass",
+}
+_MODULES = {"run": "submit"}
+
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+EXIT_PIPE_CLOSED = 141
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ✓ can do without
+    sys.exit(_guarded(lambda: _run(list(sys.argv[1:] if arguments is None else arguments))))
+
+
+def _guarded(command: Callable[[], int]) -> int:
+    try:
+        code = command()
+        sys.stdout.flush()
+        return code
+    except FarmError as error:
+        echo(_message(error), err=True)
+        return error.exit_code
+    except KeyboardInterrupt:
+        echo("farm: interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing more can be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE_CLOSED
+    except Exception as bug:  # noqa: BLE001 — the one place where a bug of ours becomes an exit code
+        import traceback
+
+        traceback.print_exc()
+        echo(f"farm: this is a bug of the farm, not of your tests: {bug!r}", err=True)
+        return EXIT_BUG
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        echo(_help(), err=not arguments)
+        return 0 if arguments else UsageError.exit_code
+    if arguments[0] == "--version":
+        echo(f"farm {__version__}")
+        return 0
+    name = arguments[0]
+    if name not in COMMANDS:
+        raise UsageError(_unknown(name))
+    module: Any = _import_command(_MODULES.get(name, name))
+    parser = Parser(prog=f"farm {name}", description=cleandoc(module.run.__doc__))
+    module.add_arguments(parser)
+    code: int = module.run(parser.parse_intermixed_args(arguments[1:]))
+    return code
+
+
+def _import_command(module: str) -> object:
+    # Imports make many objects and no garbage: looking for it, now and at the exit, is a tenth of the time.
+    # So is looking for pydantic's plug-ins, of which we have none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    gc.disable()
+    try:
+        return importlib.import_module(f"farm.cli.{module}")
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
+    return "\n".join(
+        (
+            "usage: farm COMMAND …",
+            "",
+            "The farm: tests for AI agents, with results that can be trusted.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "farm COMMAND --help tells more; farm --version tells which farm this is.",
+        )
+    )
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, COMMANDS, n=1)
+    return f'unknown command "{name}"; ' + (
+        f'did you mean "{close[0]}"?' if close else f"known are {', '.join(COMMANDS)}"
+    )
+
+
+def _message(error: FarmError) -> str:
+    if not isinstance(error, InputError):
+        return f"farm: {error}"
+    files = len({problem.file for problem in error.problems})
+    count = f"{len(error.problems)} problem{'s' * (len(error.problems) != 1)}"
+    return f"{error}\nfarm: {count} in {files} file{'s' * (files != 1)}; nothing was run"

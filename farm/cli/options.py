@@ -1,0 +1,81 @@
+"""What the commands share: a parser that explains itself, common options, and paint."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn, TextIO
+
+from farm.errors import UsageError
+
+_COLORS = {"red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are UsageErrors, and which takes no abbreviations."""
+
+    def __init__(self, *, prog: str, description: str | None) -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse would print."""
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def add_discovery_options(parser: argparse.ArgumentParser) -> None:
+    """Add the paths, and the options that say which files of a directory are looked at."""
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a test file, or a directory")
+    parser.add_argument(
+        "--pattern", metavar="GLOB", help='which files of a directory are tests, such as "*.{eval,test}.yaml"'
+    )
+    parser.add_argument("--no-recursive", action="store_true", help="don't search directories in directories")
+
+
+def add_case_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that picks cases by id."""
+    parser.add_argument(
+        "--case",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only cases with this id (a glob); repeatable",
+    )
+
+
+def existing_directory(text: str) -> Path:
+    """Take an argument that must be a directory."""
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is not a directory")
+    return path
+
+
+def painter(stream: TextIO | None = None) -> Callable[[str, str], str]:
+    """Give a function that colours text if people are watching; NO_COLOR and FORCE_COLOR are heard."""
+    if os.environ.get("NO_COLOR"):
+        colored = False
+    else:
+        watched = (stream or sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
+        colored = bool(os.environ.get("FORCE_COLOR")) or watched
+    return _paint if colored else _leave
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a line: data to standard output, all else to standard error."""
+    print(text, file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def _paint(text: str, color: str) -> str:
+    return f"\x1b[{_COLORS[color]}m{text}\x1b[0m"
+
+
+def _leave(text: str, _color: str) -> str:
+    return text

@@ -1,0 +1,1 @@
+"""Turn text files into plain data that remembers where everything stood."""

@@ -1,0 +1,68 @@
+"""Every failure that the farm expects, and where in a file it was caused.
+
+::
+
+    FarmError                 anything a user can cause or must know of; printed without traceback
+    ├── InputError            test files or farm.yaml are wrong; carries every Problem found
+    ├── UsageError            the command line asks for something impossible
+    ├── SessionError          a session did not end properly: the trial is errored, never failed
+    └── EvaluatorError        an evaluator could not judge: its verdict is errored, never failed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One thing that is wrong in one place of one file."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.message}"
+
+
+class FarmError(Exception):
+    """An expected failure. Its text says where, what, and what to do."""
+
+    exit_code = 2
+
+
+class InputError(FarmError):
+    """Test files or settings are wrong; nothing has run."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        # Many files may name the same problem of a file that they share: it is told once.
+        self.problems = tuple(sorted(set(problems)))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class UsageError(FarmError):
+    """The command line asks for something that can't be done; nothing has run."""
+
+
+class SessionError(FarmError):
+    """The session did not end properly, so there is nothing to grade.
+
+    `kind` names the cause for reports (`timeout`, `crashed`, `setup_failed`, …);
+    `retryable` says whether another attempt can end differently.
+    """
+
+    exit_code = 3
+
+    def __init__(self, kind: str, message: str, *, retryable: bool) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.retryable = retryable
+
+
+class EvaluatorError(FarmError):
+    """The evaluator could not reach a verdict: data is missing, a judge broke."""
+
+    exit_code = 3

@@ -1,0 +1,1 @@
+"""Judge a session: one file a group of evaluators, one registry."""

@@ -1,0 +1,43 @@
+"""What an evaluator is to the farm: a function from a spec and a session's record to a Judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from farm.model.base import JsonValue
+from farm.model.suite import Case
+from farm.model.transcript import Transcript
+
+
+@dataclass(frozen=True)
+class EvaluationContext:
+    """All that an evaluator may look at."""
+
+    case: Case
+    transcript: Transcript
+    files: Path  # the directory in which the case's file names resolve
+    workspace: Path | None = None  # as the session left it; None for a stored transcript
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What an evaluator found. `passed` overrides the comparison of score and passing score."""
+
+    score: float
+    hits: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
+    reasoning: str | None = None
+    details: dict[str, JsonValue] | None = None
+    passed: bool | None = None
+
+
+# Any: each evaluator takes its own spec; the registry pairs them, and a test checks that it is complete.
+Evaluate: TypeAlias = Callable[[Any, EvaluationContext], Judgement]
+
+
+def all_or_nothing(misses: list[str], hits: list[str]) -> Judgement:
+    """Judge a list of facts: all must hold."""
+    return Judgement(score=0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))

@@ -1,0 +1,1 @@
+"""The farm's nouns as frozen values. Imports nothing of the farm but its errors."""

@@ -1,0 +1,126 @@
+"""Who is under test: one spec a kind of agent, a tagged union on `kind`."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from farm.model.base import JsonValue, Model, NonEmptyText, PositiveNumber
+
+
+class AgentBase(Model):
+    """What every agent understands."""
+
+    kind: str
+    model: NonEmptyText | None = None
+    env: dict[str, str] = {}
+    timeout_seconds: PositiveNumber | None = None
+
+
+class ClaudeSpec(AgentBase):
+    """The Claude Code CLI, headless."""
+
+    kind: Literal["claude"] = "claude"
+
+
+class AnthropicSpec(AgentBase):
+    """Our own loop on the Anthropic API."""
+
+    kind: Literal["anthropic"] = "anthropic"
+
+
+class CommandSpec(AgentBase):
+    """Any program, by a template."""
+
+    kind: Literal["command"] = "command"
+    command: NonEmptyText
+
+
+class CodexSpec(AgentBase):
+    """The Codex CLI, headless."""
+
+    kind: Literal["codex"] = "codex"
+
+
+class GeminiSpec(AgentBase):
+    """The Gemini CLI, headless."""
+
+    kind: Literal["gemini"] = "gemini"
+
+
+class OpencodeSpec(AgentBase):
+    """The OpenCode CLI, headless."""
+
+    kind: Literal["opencode"] = "opencode"
+
+
+class ReplaySpec(AgentBase):
+    """A recorded session; no agent runs."""
+
+    kind: Literal["replay"] = "replay"
+
+
+class ScriptedSpec(AgentBase):
+    """The shipped test double: does what the case's script says."""
+
+    kind: Literal["scripted"] = "scripted"
+
+
+AgentSpec: TypeAlias = Annotated[
+    ClaudeSpec
+    | AnthropicSpec
+    | CommandSpec
+    | CodexSpec
+    | GeminiSpec
+    | OpencodeSpec
+    | ReplaySpec
+    | ScriptedSpec,
+    Field(discriminator="kind"),
+]
+
+AGENT_SPECS: dict[str, type[AgentBase]] = {
+    "claude": ClaudeSpec,
+    "anthropic": AnthropicSpec,
+    "command": CommandSpec,
+    "codex": CodexSpec,
+    "gemini": GeminiSpec,
+    "opencode": OpencodeSpec,
+    "replay": ReplaySpec,
+    "scripted": ScriptedSpec,
+}
+
+AGENT_ALIASES = {"claude-code": "claude", "claude_code": "claude"}
+
+DEFAULT_AGENT = "claude"
+
+
+# The tools that the scripted agent carries out for real.
+WORKSPACE_TOOLS = ("Read", "Write", "Edit", "Bash", "Glob", "Grep")
+
+
+class CallTool(Model):
+    """A scripted tool call; the workspace tools are carried out for real."""
+
+    tool: NonEmptyText
+    input: dict[str, JsonValue] = {}
+    output: str | None = None  # what a tool that can't be carried out here gives back
+
+
+class Say(Model):
+    """A scripted assistant message."""
+
+    say: str
+
+
+class Sleep(Model):
+    """A scripted pause, in seconds."""
+
+    sleep: Annotated[float, Field(strict=True, ge=0, le=86_400, allow_inf_nan=False)]
+
+
+class Crash(Model):
+    """A scripted crash of the session, with its reason."""
+
+    crash: NonEmptyText
+
+
+ScriptStep: TypeAlias = CallTool | Say | Sleep | Crash

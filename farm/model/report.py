@@ -1,0 +1,97 @@
+"""The results at three scales: trial, case, suite. The shape of report.json."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from farm.model.base import Model
+from farm.model.transcript import TraceSummary, WorkspaceChanges
+from farm.model.verdict import Outcome, Verdict
+
+REPORT_SCHEMA = "farm.report/1"
+
+RunState = Literal["running", "aggregating", "complete", "cancelled", "interrupted"]
+
+
+class TrialError(Model):
+    """Why a trial could not be judged."""
+
+    kind: str
+    message: str
+    retryable: bool = False
+
+
+class TrialReport(Model):
+    """One trial of a case: its last attempt."""
+
+    trial: int
+    attempt: int = 1
+    outcome: Outcome
+    score: float | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    error: TrialError | None = None
+    duration_ms: float | None = None
+    cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    trace_summary: TraceSummary | None = None
+    output: str = ""
+    workspace_changes: WorkspaceChanges | None = None
+    transcript: str | None = None  # where the transcript lies, relative to the report
+    worker: str | None = None
+
+
+class CaseReport(Model):
+    """One case with all its trials."""
+
+    id: str
+    name: str
+    file: str
+    tags: tuple[str, ...] = ()
+    agent: str
+    model: str | None = None
+    weight: float = 1.0
+    outcome: Outcome
+    flaky: bool = False
+    score: float | None = None
+    trials: tuple[TrialReport, ...] = ()
+    skip_reason: str | None = None
+
+
+class Totals(Model):
+    """A run in figures."""
+
+    cases: int = 0
+    passed: int = 0
+    failed: int = 0
+    errored: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+    flaky: int = 0
+    score: float | None = None
+    cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Engine(Model):
+    """How the run was carried out."""
+
+    workers: int = 1
+    executions: int = 0
+    retries: int = 0
+    duplicate_executions: int = 0
+
+
+class SuiteReport(Model):
+    """One run of a suite."""
+
+    run_id: str
+    suite: str
+    state: RunState
+    started_at: str
+    finished_at: str | None = None
+    duration_ms: float | None = None
+    totals: Totals
+    engine: Engine
+    cases: tuple[CaseReport, ...]

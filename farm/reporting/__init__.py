@@ -1,0 +1,1 @@
+"""Turn results into what people and programs read."""

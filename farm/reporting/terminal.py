@@ -1,0 +1,121 @@
+"""Turn results into lines for people: a tick or a cross each, with the reason under it.
+
+Everything that came from an agent is hostile: no control character of it reaches the terminal.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from textwrap import indent
+
+from farm.model.messages import ToolCall
+from farm.model.patterns import text_of
+from farm.model.report import CaseReport, SuiteReport, TrialReport
+from farm.model.verdict import Verdict
+
+Paint = Callable[[str, str], str]
+
+_MARKS = {
+    "passed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "errored": ("!", "yellow"),
+    "skipped": ("-", "cyan"),
+    "cancelled": ("-", "magenta"),
+}
+# Explicit directional controls can make a line read as another than it is.
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_MAX_LINE = 500
+
+
+def plain(text: str, _color: str) -> str:
+    """Paint nothing."""
+    return text
+
+
+def safe(text: str) -> str:
+    """Show control characters instead of obeying them; lines stay lines."""
+    return "\n".join(_safe_line(line) for line in text.split("\n"))
+
+
+def _safe_line(line: str) -> str:
+    if not line.isprintable():
+        line = "".join(char if _harmless(char) else _escape(char) for char in line)
+    return line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}… ({len(line)} characters)"
+
+
+def _harmless(char: str) -> bool:
+    return char == "\t" or (unicodedata.category(char)[0] != "C" and char not in _BIDI)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape", "backslashreplace").decode()
+
+
+def tool_call_line(call: ToolCall) -> str:
+    """Show one tool call in a line."""
+    arguments = text_of(call.input) if call.input else ""
+    if isinstance(call.input, dict):
+        arguments = ", ".join(f"{key}={text_of(value)!r}" for key, value in call.input.items())
+    shown = arguments if len(arguments) <= 120 else arguments[:120] + "…"
+    return safe(f"{call.tool}({shown})" + (" failed" if call.is_error else "")).replace("\n", " ")
+
+
+def verdict_lines(verdict: Verdict, paint: Paint = plain) -> Iterator[str]:
+    """Show one verdict: its mark, and under it why it did not pass."""
+    mark, color = _MARKS[verdict.outcome]
+    advisory = "" if verdict.required else " (advisory)"
+    score = "" if verdict.score in (None, 0.0, 1.0) else f" (score {verdict.score:.2f})"
+    yield f"{paint(mark, color)} {safe(verdict.name)}{score}{advisory}"
+    if verdict.outcome != "passed":
+        reasons = verdict.misses or ((verdict.reasoning,) if verdict.reasoning else ())
+        for reason in reasons:
+            yield indent(safe(reason), "    ")
+
+
+def case_lines(case: CaseReport, paint: Paint = plain, *, verbose: bool = False) -> Iterator[str]:
+    """Show one case: its mark, and under it what did not pass (everything, if verbose)."""
+    mark, color = _MARKS[case.outcome]
+    name = "" if case.name in case.id else f"  {case.name}"
+    passed = sum(trial.outcome == "passed" for trial in case.trials)
+    trials = f" ({passed}/{len(case.trials)} trials passed)" if len(case.trials) > 1 else ""
+    flaky = paint(" flaky", "yellow") if case.flaky else ""
+    reason = f": {safe(case.skip_reason)}" if case.outcome == "skipped" and case.skip_reason else ""
+    yield f"{paint(mark, color)} {safe(case.id)}{safe(name)}{trials}{flaky}{reason}"
+    for trial in case.trials:
+        if verbose or trial.outcome in ("failed", "errored"):
+            head = f"  trial {trial.trial}" if len(case.trials) > 1 else ""
+            if head:
+                yield head
+            for line in _trial_lines(trial, paint, verbose=verbose):
+                yield indent(line, "    ")
+
+
+def _trial_lines(trial: TrialReport, paint: Paint, *, verbose: bool) -> Iterator[str]:
+    if trial.error:
+        yield paint(f"{trial.error.kind}: ", "yellow") + safe(trial.error.message)
+    for verdict in trial.verdicts:
+        if verbose or verdict.outcome != "passed":
+            yield from verdict_lines(verdict, paint)
+
+
+def results_line(passed: int, total: int, paint: Paint = plain, **others: int) -> str:
+    """Give the last line of a run: `Results: 3/4 passed, 1 errored`."""
+    more = "".join(f", {count} {word}" for word, count in others.items() if count)
+    color = "green" if passed == total else "red" if others.get("failed") else "yellow"
+    return paint(f"Results: {passed}/{total} passed{more}", color)
+
+
+def suite_results_line(report: SuiteReport, paint: Paint = plain) -> str:
+    """Give the last line of a suite's run."""
+    totals = report.totals
+    return results_line(
+        totals.passed,
+        totals.cases,
+        paint,
+        failed=totals.failed,
+        errored=totals.errored,
+        skipped=totals.skipped,
+        cancelled=totals.cancelled,
+        flaky=totals.flaky,
+    )

@@ -1,0 +1,147 @@
+"""Turn one trial of a case into its report: the whole story on one screen. Knows nothing of queues."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from farm.agents.base import Session, ignore_tool_call
+from farm.agents.registry import AGENTS
+from farm.errors import FarmError, SessionError
+from farm.evaluators.base import EvaluationContext
+from farm.evaluators.registry import judge
+from farm.model.agent import AgentBase
+from farm.model.messages import ToolCall
+from farm.model.report import TrialError, TrialReport
+from farm.model.suite import Case
+from farm.model.transcript import Transcript
+from farm.model.verdict import Outcome, Verdict, mean_score, outcome_of
+from farm.sessions.process import run_process
+from farm.sessions.workspace import Workspace, open_workspace
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """All that a trial needs to know."""
+
+    case: Case
+    agent: str
+    spec: AgentBase
+    workspace: Path | None  # what the trial's own working directory is filled from
+    files: Path  # the directory in which the case's file names resolve
+    timeout_seconds: float
+    model: str | None = None
+    exclude: frozenset[Path] = frozenset()  # the exam: kept out of the workspace
+    trial: int = 1
+    attempt: int = 1
+    keep: Callable[[Outcome], bool] = lambda _outcome: False
+    on_tool_call: Callable[[ToolCall], None] = ignore_tool_call
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """A trial's report, with what is too large for it."""
+
+    report: TrialReport
+    transcript: Transcript | None = None
+    workspace: Path | None = None  # the trial's directory, if it was kept
+
+
+def run_trial(plan: TrialPlan) -> TrialResult:
+    """Run one trial: workspace, setup, session, verdicts, report."""
+    started = time.monotonic()
+    outcome: Outcome = "errored"
+    transcript: Transcript | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    error: TrialError | None = None
+    kept: Path | None = None
+
+    def keep() -> bool:
+        return plan.keep(outcome)
+
+    try:
+        with open_workspace(plan.workspace, exclude=plan.exclude, keep=keep) as workspace:
+            kept = workspace.root
+            _set_up(plan, workspace)
+            transcript = _run_session(plan, workspace)
+            verdicts = _evaluate(plan, workspace, transcript)
+            outcome = outcome_of(verdicts)
+    except SessionError as failure:
+        error = TrialError(kind=failure.kind, message=str(failure), retryable=failure.retryable)
+    except FarmError:
+        raise
+    except Exception as bug:  # noqa: BLE001
+        # One case's bad luck (a full disk, a bug of ours) must not cost the others their results.
+        _log.exception("trial %s of %s", plan.trial, plan.case.id)
+        error = TrialError(kind="internal_error", message=f"{type(bug).__name__}: {bug}", retryable=True)
+    report = TrialReport(
+        trial=plan.trial,
+        attempt=plan.attempt,
+        outcome=outcome,
+        score=mean_score((verdict.score, verdict.weight) for verdict in verdicts),
+        verdicts=verdicts,
+        error=error,
+        duration_ms=round((time.monotonic() - started) * 1000, 1),
+        **_figures(transcript),
+    )
+    return TrialResult(report, transcript, kept if keep() else None)
+
+
+def _set_up(plan: TrialPlan, workspace: Workspace) -> None:
+    """Run the author's setup commands; what they change is where the session starts from."""
+    for command in plan.case.setup:
+        result = run_process(
+            command,
+            cwd=workspace.directory,
+            env=workspace.environment(plan.case.env),
+            timeout_seconds=plan.timeout_seconds,
+        )
+        if result.timed_out or result.exit_code != 0:
+            how = "did not end in time" if result.timed_out else f"exited with {result.exit_code}"
+            said = (result.stderr or result.stdout).decode(errors="replace").strip()[-500:]
+            raise SessionError("setup_failed", f"setup command `{command}` {how}: {said}", retryable=True)
+    workspace.remember_files()
+
+
+def _run_session(plan: TrialPlan, workspace: Workspace) -> Transcript:
+    session = Session(
+        case=plan.case,
+        agent=plan.agent,
+        spec=plan.spec,
+        workspace=workspace,
+        files=plan.files,
+        timeout_seconds=plan.timeout_seconds,
+        model=plan.model,
+        trial=plan.trial,
+        attempt=plan.attempt,
+        on_tool_call=plan.on_tool_call,
+    )
+    transcript = AGENTS[plan.spec.kind].run(session)
+    return transcript.model_copy(update={"workspace_changes": workspace.changes()})
+
+
+def _evaluate(plan: TrialPlan, workspace: Workspace, transcript: Transcript) -> tuple[Verdict, ...]:
+    context = EvaluationContext(
+        case=plan.case, transcript=transcript, files=plan.files, workspace=workspace.directory
+    )
+    return tuple(judge(spec, context) for spec in plan.case.evaluators)
+
+
+def _figures(transcript: Transcript | None) -> dict[str, object]:
+    """Give what a report shows of a transcript."""
+    if transcript is None:
+        return {}
+    usage = transcript.usage
+    return {
+        "cost_usd": transcript.cost_usd,
+        "input_tokens": usage.total_input_tokens if usage else None,
+        "output_tokens": usage.output_tokens if usage else None,
+        "trace_summary": transcript.summary(),
+        "output": transcript.final_text,
+        "workspace_changes": transcript.workspace_changes,
+    }

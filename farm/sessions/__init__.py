@@ -1,0 +1,1 @@
+"""The world a session runs in: its workspace and its processes."""

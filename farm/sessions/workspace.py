@@ -1,0 +1,135 @@
+"""Give each trial a directory of its own, and take it away again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from farm.errors import FarmError, UsageError
+from farm.model.transcript import WorkspaceChanges
+from farm.sessions.snapshot import Snapshot, take_snapshot
+from farm.sessions.source_tree import copy_tree
+
+# All that a session inherits of our environment: where programs are, the language, the way to the network.
+# Anything else could be a secret, or a difference between two machines.
+_INHERITED = frozenset(
+    {
+        *("PATH", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    }
+)
+
+# Agents read these in every directory above their own.
+_INSTRUCTION_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "GEMINI.md")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A trial's own directories."""
+
+    root: Path  # holds all the others; removed afterwards
+    directory: Path  # where the agent works
+    home: Path
+    tmp: Path
+    config: Path  # the agent's settings and logs
+    _before: list[Snapshot] = field(default_factory=list, repr=False, compare=False)
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Give the environment of everything that runs here; `extra` is the case's and the agent's own."""
+        inherited = {
+            name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")
+        }
+        inherited.setdefault("PATH", os.defpath)
+        return {
+            **inherited,
+            "TERM": "dumb",
+            "HOME": str(self.home),
+            "TMPDIR": str(self.tmp),
+            # git must not find a repository that happens to lie above.
+            "GIT_CEILING_DIRECTORIES": str(self.root),
+            **(extra or {}),
+        }
+
+    def remember_files(self) -> None:
+        """Take the files as they are now for what `changes` compares with: call it after the setup."""
+        self._before[:] = [take_snapshot(self.directory)]
+
+    def changes(self) -> WorkspaceChanges:
+        """Say what has become of the files since they were remembered."""
+        (before,) = self._before
+        return before.compare(self.directory)
+
+
+def _remove_always() -> bool:
+    return False
+
+
+@contextmanager
+def open_workspace(
+    source: Path | None = None,
+    *,
+    exclude: Collection[Path] = (),
+    keep: Callable[[], bool] = _remove_always,
+) -> Iterator[Workspace]:
+    """Open a workspace filled from `source` (None: an empty one), and remove it at the end.
+
+    `exclude` names absolute paths that stay behind: the agent must not read its own exam. `keep` is asked
+    at the end, when the outcome is known, whether the directory stays for a person to look at.
+    """
+    if source is not None and not source.is_dir():
+        raise UsageError(f"{source}: no such directory; a workspace is copied from an existing one")
+    root = Path(tempfile.mkdtemp(prefix="farm-")).resolve()
+    try:
+        _refuse_instructions_above(root)
+        workspace = Workspace(root, root / "workspace", root / "home", root / "tmp", root / "config")
+        for directory in (workspace.directory, workspace.home, workspace.tmp, workspace.config):
+            directory.mkdir(mode=0o700)
+        if source is not None:
+            copy_tree(source, workspace.directory, exclude=[*exclude, root])
+        workspace.remember_files()
+        yield workspace
+    finally:
+        if not keep():
+            _remove_tree(root)
+
+
+def _refuse_instructions_above(root: Path) -> None:
+    for directory in root.parents:
+        for name in _INSTRUCTION_FILES:
+            if (directory / name).exists():
+                raise FarmError(
+                    f"{directory / name} would be read by every agent that works below it; "
+                    "remove it, or set TMPDIR to a directory without one above"
+                )
+
+
+def _remove_tree(root: Path) -> None:
+    """Remove a tree whatever the agent did to it: read-only directories, paths too long to name."""
+    try:
+        _make_directories_writable(root)
+        shutil.rmtree(root)
+    except (OSError, RecursionError):
+        # rm goes down step by step, and so reaches what no path is short enough to name.
+        subprocess.run(("/bin/rm", "-rf", "--", str(root)), stdin=subprocess.DEVNULL, capture_output=True)
+    if root.exists():
+        _log.warning("could not remove all of the workspace %s", root)
+
+
+def _make_directories_writable(root: Path) -> None:
+    waiting = [str(root)]
+    while waiting:
+        current = waiting.pop()
+        Path(current).chmod(stat.S_IRWXU)
+        with os.scandir(current) as entries:
+            waiting.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))

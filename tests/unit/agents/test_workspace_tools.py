@@ -1,0 +1,228 @@
+import os
+
+import pytest
+
+from farm.agents.workspace_tools import (
+    MAX_OUTPUT_CHARACTERS,
+    WORKSPACE_TOOLS,
+    ToolResult,
+    ToolUse,
+    run_workspace_tool,
+)
+
+
+@pytest.fixture
+def use(workspace):
+    def use(tool: str, *, timeout_seconds: float = 10, **parameters) -> ToolResult:
+        given = {name.replace("dash_", "-"): value for name, value in parameters.items()}
+        return run_workspace_tool(tool, ToolUse(workspace, given, {"GREETING": "hi"}, timeout_seconds))
+
+    return use
+
+
+@pytest.fixture
+def directory(workspace):
+    return workspace.directory
+
+
+def test_read_gives_numbered_lines(use, directory):
+    (directory / "a.txt").write_text("one\ntwo\nthree")
+
+    assert use("Read", file_path="a.txt") == ToolResult("1\tone\n2\ttwo\n3\tthree")
+    assert use("Read", file_path=str(directory / "a.txt"), offset=2, limit=1) == ToolResult("2\ttwo")
+
+
+def test_read_shows_bytes_that_are_no_utf8_as_question_marks(use, directory):
+    (directory / "a").write_bytes(b"\xff!")
+
+    assert use("Read", file_path="a").output == "1\t?!"
+
+
+def test_write_creates_a_file_with_its_directories_and_replaces_it(use, directory):
+    assert "created" in use("Write", file_path="deep/a.txt", content="one").output
+    assert "updated" in use("Write", file_path="deep/a.txt", content="two").output
+    assert (directory / "deep/a.txt").read_text() == "two"
+
+
+def test_edit_replaces_what_is_unique(use, directory):
+    (directory / "a").write_bytes(b"one two\r\n\xff")
+
+    assert not use("Edit", file_path="a", old_string="two", new_string="three").is_error
+    assert (directory / "a").read_bytes() == b"one three\r\n\xff"
+
+
+def test_edit_replaces_all_only_when_asked(use, directory):
+    (directory / "a").write_text("x x")
+
+    assert "2 times" in use("Edit", file_path="a", old_string="x", new_string="y").output
+    assert not use("Edit", file_path="a", old_string="x", new_string="y", replace_all=True).is_error
+    assert (directory / "a").read_text() == "y y"
+
+
+def test_edit_of_nothing_creates_a_file_but_never_replaces_one(use, directory):
+    assert not use("Edit", file_path="new", old_string="", new_string="text").is_error
+    assert (directory / "new").read_text() == "text"
+    assert use("Edit", file_path="new", old_string="", new_string="other").is_error
+
+
+@pytest.mark.parametrize(("old", "new"), [("absent", "x"), ("same", "same")])
+def test_edit_that_changes_nothing_is_an_error(use, directory, old, new):
+    (directory / "a").write_text("same")
+
+    assert use("Edit", file_path="a", old_string=old, new_string=new).is_error
+
+
+def test_bash_runs_in_the_workspace_with_its_environment(use, workspace):
+    result = use("Bash", command="pwd; echo $HOME $GREETING; echo err >&2", description="for people")
+
+    assert result == ToolResult(f"{workspace.directory}\n{workspace.home} hi\nerr")
+
+
+def test_bash_tells_its_exit_code(use):
+    assert use("Bash", command="echo out; exit 3") == ToolResult("Exit code 3\nout", is_error=True)
+
+
+@pytest.mark.parametrize("limits", [{"timeout": 200}, {"timeout_seconds": 0.2}])
+def test_bash_ends_at_its_own_time_limit_or_the_sessions(use, limits):
+    result = use("Bash", command="echo begun; sleep 60", **limits)
+
+    assert result == ToolResult("Command timed out after 0.2 s\nbegun", is_error=True)
+
+
+def test_long_output_is_shortened(use):
+    result = use("Bash", command="head -c 50000 /dev/zero | tr '\\0' x")
+
+    assert result.output == "x" * MAX_OUTPUT_CHARACTERS + "\n… 20000 more characters"
+
+
+@pytest.fixture
+def tree(directory):
+    for name in ("a.py", "b.txt", "sub/c.py", "sub/deep/d.py", ".git/e.py", "sub/f.ts"):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(f"name = {name}\nTODO later\n")
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("*.py", ["a.py", "sub/c.py", "sub/deep/d.py"]),
+        ("**/*.py", ["a.py", "sub/c.py", "sub/deep/d.py"]),
+        ("sub/*.py", ["sub/c.py"]),
+        ("sub/**", ["sub/c.py", "sub/deep/d.py", "sub/f.ts"]),
+        ("*.{ts,txt}", ["b.txt", "sub/f.ts"]),
+        ("[ab].*", ["a.py", "b.txt"]),
+        ("[!ab].py", ["sub/c.py", "sub/deep/d.py"]),
+        ("?.txt", ["b.txt"]),
+    ],
+)
+def test_glob_finds_files_by_name(use, tree, pattern, names):
+    assert use("Glob", pattern=pattern).output.split("\n") == [str(tree / name) for name in names]
+
+
+def test_glob_searches_below_a_path_and_says_when_it_finds_nothing(use, tree):
+    assert use("Glob", pattern="*.py", path="sub/deep").output == str(tree / "sub/deep/d.py")
+    assert use("Glob", pattern=f"{tree}/sub/*.ts").output == str(tree / "sub/f.ts")
+    assert use("Glob", pattern="*.rs").output == "No files found"
+
+
+def test_grep_finds_lines_files_and_counts(use, tree):
+    assert use("Grep", pattern=r"name = \w\.py").output == str(tree / "a.py")
+    assert (
+        use("Grep", pattern="TODO", path="a.py", output_mode="content").output == f"{tree}/a.py:2:TODO later"
+    )
+    assert use("Grep", pattern="a|O", path="b.txt", output_mode="count").output == f"{tree}/b.txt:2"
+    assert use("Grep", pattern="todo", glob="*.ts").output == "No matches found"
+    assert use("Grep", pattern="todo", glob="*.ts", dash_i=True).output == str(tree / "sub/f.ts")
+    assert use("Grep", pattern="TODO", head_limit=2).output.count("\n") == 1
+
+
+def test_grep_takes_linear_time_on_a_hostile_pattern(use, directory):
+    (directory / "a").write_text("a" * 5000 + "!")
+
+    assert use("Grep", pattern="(a+)+$").output == "No matches found"
+
+
+def test_grep_skips_pipes_and_binary_files(use, directory):
+    os.mkfifo(directory / "pipe")
+    (directory / "binary").write_bytes(b"\0match")
+
+    assert use("Grep", pattern="match").output == "No matches found"
+
+
+OUTSIDE = ["/etc/passwd", "../secret", "sub/../../secret", "link", "linked-directory/secret"]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+@pytest.mark.parametrize(
+    ("tool", "parameter", "more"),
+    [
+        ("Read", "file_path", {}),
+        ("Write", "file_path", {"content": "x"}),
+        ("Edit", "file_path", {"old_string": "secret", "new_string": "x"}),
+        ("Grep", "path", {"pattern": "."}),
+        ("Glob", "path", {"pattern": "*"}),
+    ],
+)
+def test_a_path_outside_the_workspace_is_refused_links_included(use, workspace, path, tool, parameter, more):
+    secret = workspace.root / "secret"
+    secret.write_text("secret")
+    (workspace.directory / "link").symlink_to(secret)
+    (workspace.directory / "linked-directory").symlink_to(workspace.root)
+    result = use(tool, **{parameter: path}, **more)
+
+    assert result == ToolResult(f"{path} is outside the workspace", is_error=True)
+    assert secret.read_text() == "secret"
+
+
+def test_searches_do_not_follow_links_out_of_the_workspace(use, workspace):
+    (workspace.root / "secret").write_text("secret")
+    (workspace.directory / "link").symlink_to(workspace.root / "secret")
+    (workspace.directory / "up").symlink_to(workspace.root)
+
+    assert use("Grep", pattern="secret").output == "No matches found"
+    assert use("Glob", pattern="**/secret").output == "No files found"
+
+
+@pytest.mark.parametrize(
+    ("tool", "parameters"),
+    [
+        ("Read", {}),
+        ("Read", {"file_path": 5}),
+        ("Read", {"file_path": "missing"}),
+        ("Read", {"file_path": "."}),
+        ("Read", {"file_path": "pipe"}),
+        ("Read", {"file_path": "nul\0"}),
+        ("Read", {"file_path": "loop"}),
+        ("Read", {"file_path": "x" * 5000}),
+        ("Read", {"file_path": "a", "offset": 0}),
+        ("Read", {"file_path": "a", "limit": "5"}),
+        ("Read", {"file_path": "a", "pages": "1"}),
+        ("Write", {"file_path": "pipe", "content": "x"}),
+        ("Write", {"file_path": "a/b", "content": "x"}),
+        ("Write", {"file_path": "c", "content": "\ud800"}),
+        ("Write", {"file_path": "c"}),
+        ("Edit", {"file_path": "missing", "old_string": "x", "new_string": "y"}),
+        ("Edit", {"file_path": "a", "old_string": "a", "new_string": "b", "replace_all": "yes"}),
+        ("Bash", {}),
+        ("Bash", {"command": "a\0b"}),
+        ("Bash", {"command": "true", "timeout": -5}),
+        ("Glob", {"pattern": "/etc/*"}),
+        ("Glob", {"pattern": "[z-a]"}),
+        ("Grep", {"pattern": "("}),
+        ("Grep", {"pattern": "x", "output_mode": "poem"}),
+        ("Grep", {"pattern": "x", "path": "missing"}),
+    ],
+)
+def test_what_a_tool_can_not_do_is_an_answer_and_no_exception(use, directory, tool, parameters):
+    (directory / "a").write_text("a a")
+    os.mkfifo(directory / "pipe")
+    (directory / "loop").symlink_to("loop")
+    result = use(tool, **parameters)
+
+    assert result.is_error
+    assert result.output
+
+
+def test_every_tool_is_a_tool_that_scripts_may_name():
+    assert WORKSPACE_TOOLS.keys() == {"Read", "Write", "Edit", "Bash", "Glob", "Grep"}

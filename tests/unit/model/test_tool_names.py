@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from farm.model.tool_names import ALIASES, OTHER_TOOLS, canonical_tool_name, nearly_known_tool, tool_key
+
+KNOWN = [*ALIASES, *OTHER_TOOLS, *(alias for aliases in ALIASES.values() for alias in aliases)]
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("read", "Read"),
+        ("READ_FILE", "Read"),
+        ("agent", "Task"),
+        ("skill", "Skill"),
+        ("ask_user", "AskUserQuestion"),
+        ("mcp__github__create_issue", "mcp__github__create_issue"),
+        ("semanticSearch", "semanticSearch"),
+    ],
+)
+def test_a_known_tool_has_one_name_and_any_other_its_own(name, canonical):
+    assert canonical_tool_name(name) == canonical
+
+
+def test_unknown_tools_are_compared_without_case_too():
+    assert tool_key("semanticSearch") == tool_key("SEMANTICSEARCH")
+    assert tool_key("Agent") == tool_key("task")
+    assert tool_key("Read") != tool_key("Edit")
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_known_name_is_never_taken_for_a_slip(name):
+    assert nearly_known_tool(name) is None
+    assert nearly_known_tool(name.upper()) is None
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"), [("Raed", "Read"), ("Reed", "Read"), ("Wriet", "Write"), ("web_fech", "WebFetch")]
+)
+def test_a_slip_is_told_what_was_meant(slip, meant):
+    assert nearly_known_tool(slip) == meant
+
+
+@pytest.mark.parametrize(
+    "name", ["A", "toolA", "semanticSearch", "mcp__x__read", "verify", "searchDocs", "LSP"]
+)
+def test_other_names_are_left_alone(name):
+    assert nearly_known_tool(name) is None

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from farm.errors import FarmError
+from farm.reporting.json import dump_report, parse_report
+from farm.reporting.summarize import summarize_case
+from tests.unit.builders import case, suite_report, trial, verdict
+
+
+def report(**fields):
+    done = trial("failed", verdicts=(verdict("failed", score=0.0, misses=("no hello",)),), **fields)
+    return suite_report(summarize_case(case(tags=("a",)), [done], agent="scripted", model="m"))
+
+
+def test_the_report_has_the_shape_that_others_build_on():
+    data = json.loads(dump_report(report()))
+    assert data["schema"] == "farm.report/1"
+    assert {"run_id", "suite", "state", "started_at", "finished_at", "duration_ms"} <= data.keys()
+    assert data["totals"].keys() >= {
+        "cases", "passed", "failed", "errored", "skipped", "flaky",
+        "score", "cost_usd", "input_tokens", "output_tokens",
+    }  # fmt: skip
+    assert data["engine"].keys() == {"workers", "executions", "retries", "duplicate_executions"}
+    (one,) = data["cases"]
+    assert one.keys() >= {
+        "id", "name", "file", "tags", "agent", "model", "outcome", "flaky", "score", "trials",
+    }  # fmt: skip
+    (only,) = one["trials"]
+    assert only.keys() >= {
+        "trial", "attempt", "outcome", "score", "verdicts", "error", "duration_ms", "cost_usd",
+        "input_tokens", "output_tokens", "trace_summary", "output", "workspace_changes", "transcript", "worker",
+    }  # fmt: skip
+    assert only["verdicts"][0].keys() >= {
+        "name", "type", "outcome", "score", "weight", "hits", "misses", "reasoning", "details",
+    }  # fmt: skip
+
+
+def test_the_report_is_snake_case_throughout():
+    trace = {"event_count": 1, "tool_names": ["Read"], "tool_calls_by_name": {"Read": 1}, "error_count": 0}
+    data = json.loads(dump_report(report(trace_summary=trace)))
+    assert data["cases"][0]["trials"][0]["trace_summary"] == trace
+
+
+def test_the_same_results_give_the_same_bytes():
+    assert dump_report(report()) == dump_report(report())
+
+
+def test_a_report_can_be_read_back():
+    assert parse_report(dump_report(report(output="naïve ✓"))) == report(output="naïve ✓")
+
+
+def test_half_a_character_of_an_agent_does_not_break_the_report():
+    assert b"before" in dump_report(report(output="before \ud800 after"))
+
+
+def test_another_file_is_no_report():
+    with pytest.raises(FarmError, match="not a report"):
+        parse_report(b'{"schema": "something.else/1"}')

@@ -1,0 +1,1 @@
+"""The worker processes: what Celery starts. The library in `farm` never imports this."""
