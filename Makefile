@@ -34,9 +34,9 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo-ready: $(VENV)/bin/python pyproject.toml requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock --config-settings editable_mode=compat -e .
 	@touch $@
 
 $(VENV)/.dev-ready: $(VENV)/bin/python pyproject.toml requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock --config-settings editable_mode=compat -e '.[dev]'
 	@touch $@ $(VENV)/.demo-ready

@@ -83,7 +83,8 @@ class _Run:
         self.out = options.out or Path(".farm") / "runs" / self.run_id
         self.executions = 0
         self._root = Path(suite.root)
-        self._exclude = frozenset(self._root / file for file in suite.test_files)
+        # Neither its exam nor what others answered is for the agent to read.
+        self._exclude = frozenset({self.out.resolve(), *(self._root / file for file in suite.test_files)})
         self._settings = settings
         self._options = options
         self._make_out()

@@ -73,8 +73,9 @@ def run_trial(plan: TrialPlan) -> TrialResult:
             outcome = outcome_of(verdicts)
     except SessionError as failure:
         error = TrialError(kind=failure.kind, message=str(failure), retryable=failure.retryable)
-    except FarmError:
-        raise
+    except FarmError as failure:
+        # The workspace could not be made. Of this case alone: others may come from elsewhere.
+        error = TrialError(kind="workspace_failed", message=str(failure), retryable=False)
     except Exception as bug:  # noqa: BLE001
         # One case's bad luck (a full disk, a bug of ours) must not cost the others their results.
         _log.exception("trial %s of %s", plan.trial, plan.case.id)
@@ -121,13 +122,19 @@ def _run_session(plan: TrialPlan, workspace: Workspace) -> Transcript:
         attempt=plan.attempt,
         on_tool_call=plan.on_tool_call,
     )
-    transcript = AGENTS[plan.spec.kind].run(session)
+    agent = AGENTS[plan.spec.kind]
+    transcript = agent.run(session)
+    if not agent.acts:
+        return transcript
     return transcript.model_copy(update={"workspace_changes": workspace.changes()})
 
 
 def _evaluate(plan: TrialPlan, workspace: Workspace, transcript: Transcript) -> tuple[Verdict, ...]:
     context = EvaluationContext(
-        case=plan.case, transcript=transcript, files=plan.files, workspace=workspace.directory
+        case=plan.case,
+        transcript=transcript,
+        files=plan.files,
+        workspace=workspace.directory if AGENTS[plan.spec.kind].acts else None,
     )
     return tuple(judge(spec, context) for spec in plan.case.evaluators)
 

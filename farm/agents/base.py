@@ -46,6 +46,11 @@ class Availability:
 class Agent(Protocol):
     """A kind of agent."""
 
+    @property
+    def acts(self) -> bool:
+        """Whether a session works in its workspace now; a recorded one worked in another, long ago."""
+        ...
+
     def availability(self) -> Availability:
         """Say whether this kind can run here."""
         ...

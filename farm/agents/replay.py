@@ -11,6 +11,8 @@ from farm.model.transcript import Transcript
 class ReplayAgent:
     """Reads the session that the case's `replay` names."""
 
+    acts = False
+
     def availability(self) -> Availability:
         """Say that it can run anywhere."""
         return Availability(usable=True)

@@ -17,6 +17,8 @@ from farm.model.transcript import Transcript
 class ScriptedAgent:
     """Plays an agent: its words are made up, its tool calls are real."""
 
+    acts = True
+
     def availability(self) -> Availability:
         """Say that it can run anywhere."""
         return Availability(usable=True)

@@ -14,6 +14,7 @@ class UnavailableAgent:
     """A kind that is known, so that test files may name it, and can't run yet."""
 
     kind: str
+    acts = True
 
     @property
     def reason(self) -> str:

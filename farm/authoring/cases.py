@@ -96,7 +96,7 @@ class CaseReader:
         if entry.replay is None:
             return None
         try:
-            return self._source.references.find(entry.replay)
+            return self._source.references.find_for_judging(entry.replay)
         except BrokenReferenceError as error:
             self._problem((*path, "replay"), str(error))
             return None

@@ -12,8 +12,6 @@ from farm.model.patterns import glob_matches
 
 ENDINGS = (".yaml", ".yml", ".jsonl")
 NEVER_ENTERED = frozenset({".git", "node_modules", "target", ".venv", "__pycache__", ".farm"})
-# The farm's own settings lie in the suite root, and are no test.
-NEVER_TESTS = frozenset({"farm.yaml"})
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,6 @@ def _search(directory: Path, patterns: list[str] | None, *, recursive: bool) -> 
 
 
 def _wanted(relative: str, name: str, patterns: list[str] | None) -> bool:
-    if name in NEVER_TESTS:
-        return False
     if patterns is None:
         return name.endswith(ENDINGS)
     return any(glob_matches(pattern, relative if "/" in pattern else name) for pattern in patterns)

@@ -20,7 +20,7 @@ from farm.documents.json_lines import parse_json_lines
 from farm.documents.yaml import Document, parse_yaml
 from farm.errors import InputError, Problem, UsageError
 from farm.model.suite import Case, SkippedFile, Suite
-from farm.settings import Settings, find_root, load_settings
+from farm.settings import FARM_FILE, Settings, find_root, load_settings
 
 # Keys so much our own that a slip of one marks a test file too; others look for `test` or `inputs`.
 _TELLING_MARKS = ("prompt", "assertions", "evalcases", "input_messages")
@@ -77,6 +77,8 @@ def _read_all(
     sources, skipped = [], []
     data_files = {candidate.path for candidate in candidates if candidate.path.suffix == ".jsonl"}
     for candidate in candidates:
+        if candidate.path == root / FARM_FILE and not candidate.named:
+            continue
         source = Source(candidate.path, root, settings)
         reason = _read(source, candidate, data_files)
         if reason is None:
@@ -89,6 +91,8 @@ def _read_all(
 def _read(source: Source, candidate: Candidate, data_files: set[Path]) -> str | None:
     """Read one candidate; if it is no test file, say why."""
     try:
+        if source.path.name == FARM_FILE and not candidate.named:
+            return f"its settings hold only where it is the suite root; here that is {source.root}"
         if source.path.suffix == ".jsonl":
             return _read_json_lines(source, candidate)
         return _read_yaml(source, candidate, data_files)
@@ -125,6 +129,11 @@ def _read_document(source: Source, document: Document, stem: str) -> str | None:
     if not isinstance(data, dict):
         return "it is not a mapping"
     marks = _marks(data)
+    if "prompt" in data and len(marks) > len({"prompt", "assertions"}.intersection(marks)):
+        other = next(mark for mark in marks if mark not in ("prompt", "assertions"))
+        message = f'"prompt" makes this an assertion test and "{other}" an eval file; use one of the two'
+        source.problems.add(document, ("prompt",), message, of_key=True)
+        return None
     if not marks:
         for key in data:
             if meant := did_you_mean(key, _TELLING_MARKS, nearness=0.9):
@@ -201,9 +210,12 @@ def _check_ids(sources: Iterable[Source]) -> None:
 
 
 def _test_files(sources: Iterable[Source]) -> set[str]:
-    """Name the files that hold the tests: an agent must not read its own exam."""
-    own = {source.name for source in sources}
-    return own | {os.path.relpath(path, source.root) for source in sources for path in source.consumed}
+    """Name the files that hold the tests and what judges by them: an agent must not read its own exam."""
+    files: set[str] = set()
+    for source in sources:
+        files |= {source.name, *source.exam}
+        files.update(os.path.relpath(path, source.root) for path in source.consumed)
+    return files
 
 
 def _nothing_found(paths: Sequence[Path], pattern: str | None, skipped: int) -> str:

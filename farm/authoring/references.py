@@ -23,9 +23,10 @@ class BrokenReferenceError(FarmError):
 class References:
     """The files that one test file can refer to."""
 
-    def __init__(self, root: Path, file: Path) -> None:
+    def __init__(self, root: Path, file: Path, exam: set[str]) -> None:
         self._root = root
         self._file = file
+        self._exam = exam
 
     @property
     def _directory(self) -> Path:
@@ -41,9 +42,15 @@ class References:
                 break
         raise BrokenReferenceError(f'no file "{path}" beside this file or above it, up to {self._root}')
 
+    def find_for_judging(self, path: str) -> str:
+        """Find a file that no agent may see: it tells what is expected."""
+        name = self.find(path)
+        self._exam.add(name)
+        return name
+
     def read_text(self, path: str) -> str:
-        """Find a text file and give what is in it."""
-        return _read_text(self._root / self.find(path))
+        """Give what is in a text file that is for judging."""
+        return _read_text(self._root / self.find_for_judging(path))
 
     def workspace(self, path: str) -> str:
         """Give a workspace directory relative to the suite root; it may lie outside."""
@@ -74,6 +81,7 @@ class References:
             candidate = Path(os.path.normpath(base / word))
             if _is_file(candidate) and candidate.is_relative_to(self._root):
                 names.add(self._name(candidate, word))
+                self._exam.add(self._name(candidate, word))
             elif _must_be_a_file(word):
                 raise BrokenReferenceError(
                     f'the command names "{word}", which is not a file beside this file'

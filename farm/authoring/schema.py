@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from farm.authoring.fields import CASE_LISTS, AssertionTest, EvalCase, EvalFile
+from farm.authoring.fields import AssertionTest, EvalCase, EvalFile
 from farm.authoring.message_entries import MessageEntry, ToolCallEntry
 from farm.model.agent import CallTool, Crash, Say, Sleep
 from farm.model.evaluator import SPECS, TYPE_ALIASES, Rubric
@@ -43,7 +43,6 @@ def test_file_schema() -> dict[str, Any]:
     for spec in SPECS:
         _open_type(spec.__name__, definitions[spec.__name__])
     _open_shorthands(definitions)
-    _require_one_of(definitions["EvalFile"], CASE_LISTS)
     _require_one_of(definitions["EvalCase"], ("input", "input_messages"))
     listed = {**definitions["EvalCase"], "required": ["id"]}
     listed.pop("anyOf")  # a suite's input may be all that there is
@@ -109,14 +108,16 @@ def _open_shorthands(definitions: dict[str, Any]) -> None:
     judge["properties"]["script"] = judge["properties"]["command"]
     judge["required"] = ["type"]
     judge["additionalProperties"] = True  # the judge's own configuration
-    _require_one_of(judge, ("command", "script", "path"))
+    _require_one_of(judge, ("command", "script"))
     composite = definitions["CompositeSpec"]
     members = composite["properties"]["evaluators"] = _ref("Evaluators")
     composite["properties"]["assertions"] = members
     composite["required"] = ["type"]
     _require_one_of(composite, ("evaluators", "assertions"))
     aggregators = composite["properties"]["aggregator"]["oneOf"]
-    composite["properties"]["aggregator"] = {"anyOf": [{"type": "string"}, *aggregators]}
+    composite["properties"]["aggregator"] = {
+        "anyOf": [{"type": "string"}, *aggregators, {"type": "object", "required": ["type", "path"]}]
+    }
     schema = definitions["IsJsonSpec"]["properties"]["schema"]
     schema["anyOf"] = [{"type": "string"}, *schema["anyOf"]]
     definitions["MessageEntry"]["properties"]["role"] = {"enum": list(ROLES)}

@@ -24,6 +24,7 @@ class Source:
     problems: Problems = field(default_factory=Problems)
     cases: list[Case] = field(default_factory=list)
     consumed: list[Path] = field(default_factory=list)  # case files that were read with this one
+    exam: set[str] = field(default_factory=set)  # what is for judging only: recordings, judges, templates
     title: str | None = None  # what the file calls its suite
 
     @cached_property
@@ -44,7 +45,7 @@ class Source:
     @cached_property
     def references(self) -> References:
         """What the file's paths lead to."""
-        return References(self.root, self.path)
+        return References(self.root, self.path, self.exam)
 
     def read_text(self) -> str:
         """Read the file as UTF-8 text."""

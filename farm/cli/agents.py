@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
 from pathlib import Path
 
 from farm.agents.registry import AGENTS
@@ -24,26 +25,16 @@ def run(arguments: Namespace) -> int:
         **{kind: kind for kind in AGENT_SPECS},
         **{name: spec.kind for name, spec in settings.agents.items()},
     }
-    rows = []
-    for name, kind in kinds.items():
-        available = AGENTS[kind].availability()
-        rows.append(
-            {
-                "name": name,
-                "kind": kind,
-                "usable": available.usable,
-                "version": available.version,
-                "reason": available.reason,
-            }
-        )
+    available = {name: AGENTS[kind].availability() for name, kind in kinds.items()}
     if arguments.json:
+        rows = [{"name": name, "kind": kinds[name], **asdict(found)} for name, found in available.items()]
         echo(json.dumps(rows, indent=2))
         return 0
     paint = painter()
-    width = max(len(str(row["name"])) for row in rows)
-    for row in rows:
-        mark = paint("✓", "green") if row["usable"] else paint("✗", "red")
-        kind = "" if row["name"] == row["kind"] else f" ({row['kind']})"
-        about = row["version"] if row["usable"] else row["reason"]
-        echo(f"{mark} {row['name']:<{width}}{kind}  {about or ''}".rstrip())
+    shown = {name: name if name == kind else f"{name} ({kind})" for name, kind in kinds.items()}
+    width = max(map(len, shown.values()))
+    for name, found in available.items():
+        mark = paint("✓", "green") if found.usable else paint("✗", "red")
+        about = found.version if found.usable else found.reason
+        echo(f"{mark} {shown[name]:<{width}}  {about or ''}".rstrip())
     return 0

@@ -67,7 +67,7 @@ def check(
 
     What can be made of the rest is given all the same, so that the reader finds the other problems too.
     """
-    data = _without_empty((model,), data, document, path, problems)
+    written, data = data, _without_empty((model,), data, document, path, problems)
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -79,6 +79,11 @@ def check(
             problems.add(document, (*path, *detail["loc"]), message, of_key=True)
         elif not _follows_from_another(detail, details):
             at = _existing(data, detail["loc"])
+            if detail["type"] == "missing" and detail["loc"][:-1] == at:
+                # Keys that are missing side by side are no alternatives, as the members of a union are.
+                if detail["loc"][-1] not in _value_at(written, at):  # else it is empty, and told so
+                    problems.add(document, (*path, *at), _say(detail, data, at))
+                continue
             told.setdefault((at, detail["loc"][-1:] == ("[key]",)), []).append(_say(detail, data, at))
     for (at, of_key), messages in told.items():
         problems.add(document, (*path, *at), _join(messages), of_key=of_key)

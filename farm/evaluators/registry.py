@@ -111,6 +111,10 @@ def _errored(spec: EvaluatorSpec, reasoning: str) -> Verdict:
 def _name(spec: EvaluatorSpec) -> str:
     if spec.name is not None:
         return spec.name
+    return f"not: {_default_name(spec)}" if spec.negate else _default_name(spec)
+
+
+def _default_name(spec: EvaluatorSpec) -> str:
     if isinstance(spec, ToolCallSpec):
         return tool_calls.default_name(spec)
     # What it looks for tells two evaluators of one kind apart.

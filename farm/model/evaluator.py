@@ -28,6 +28,8 @@ def _wrong(message: str) -> PydanticCustomError:
 
 
 def _check_tool_name(name: str) -> str:
+    if name.startswith("=") and len(name) > 1:
+        return name[1:]  # exactly this name, however near to a known one
     if meant := nearly_known_tool(name):
         raise _wrong(f'unknown tool "{name}"; did you mean "{meant}"?')
     return name
@@ -337,7 +339,7 @@ class ContainsSeveralSpec(EvaluatorBase):
     """The final text contains any, or all, of several texts."""
 
     type: Literal["contains_any", "icontains_any", "contains_all", "icontains_all"]
-    value: Texts
+    value: OneOrMoreTexts
 
 
 class EqualsSpec(EvaluatorBase):

@@ -56,7 +56,10 @@ def tool_call_line(call: ToolCall) -> str:
     """Show one tool call in a line."""
     arguments = text_of(call.input) if call.input else ""
     if isinstance(call.input, dict):
-        arguments = ", ".join(f"{key}={text_of(value)!r}" for key, value in call.input.items())
+        arguments = ", ".join(
+            f"{key}={value!r}" if isinstance(value, str) else f"{key}={text_of(value)}"
+            for key, value in call.input.items()
+        )
     shown = arguments if len(arguments) <= 120 else arguments[:120] + "…"
     return safe(f"{call.tool}({shown})" + (" failed" if call.is_error else "")).replace("\n", " ")
 

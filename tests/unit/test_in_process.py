@@ -87,6 +87,8 @@ def test_an_interrupted_run_keeps_what_is_done_and_says_what_is_not(tmp_path, mo
     scripted_agent = AGENTS["scripted"]
 
     class Interrupted:
+        acts = True
+
         def run(self, session):
             if session.case.id == "b":
                 raise KeyboardInterrupt
@@ -113,6 +115,18 @@ def test_an_out_directory_that_can_not_be_made_is_the_users_to_mend(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="can't be written to"):
         run(tmp_path, scripted("a"), out=tmp_path / "file" / "out")
+
+
+def test_the_report_of_a_run_is_not_in_the_workspaces_of_the_next(tmp_path):
+    run(tmp_path, scripted("a"))
+    look = make_case(
+        agent="scripted",
+        script=[{"tool": "Bash", "input": {"command": "find ."}}, {"say": "hello"}],
+    )
+    _, out = run(tmp_path, look)
+    (call,) = read_session(out / "transcripts" / "00001.json").tool_calls()
+    assert "report" not in str(call.output)
+    assert "out" not in str(call.output)
 
 
 def test_run_ids_sort_by_time_and_differ():

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from farm.agents.registry import AGENTS
-from farm.errors import UsageError
-from farm.model.agent import ScriptedSpec
+from farm.agents.session_files import dump_transcript
+from farm.model.agent import ReplaySpec, ScriptedSpec
 from farm.model.suite import Case
+from farm.model.transcript import Transcript, WorkspaceChanges
 from farm.running import TrialPlan, TrialResult, run_trial
 from tests.unit.builders import case as make_case
 
@@ -114,6 +116,8 @@ def test_the_working_directory_is_kept_only_for_the_outcomes_asked_for(tmp_path,
 
 def test_a_bug_in_an_agent_is_errored_and_does_not_end_the_run(tmp_path, monkeypatch, caplog):
     class Buggy:
+        acts = True
+
         def run(self, session):
             raise ZeroDivisionError("oops")
 
@@ -128,9 +132,42 @@ def test_a_bug_in_an_agent_is_errored_and_does_not_end_the_run(tmp_path, monkeyp
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_workspace_that_is_not_there_is_the_users_to_mend(tmp_path):
-    with pytest.raises(UsageError, match="no such directory"):
-        run(tmp_path / "nowhere", scripted({"say": "hello"}))
+def test_a_workspace_that_can_not_be_made_is_errored_and_does_not_end_the_run(tmp_path):
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "link").symlink_to("/usr")
+    result = run(tmp_path / "ws", scripted({"say": "hello"}))
+    assert result.report.outcome == "errored"
+    assert result.report.error is not None
+    assert (result.report.error.kind, result.report.error.retryable) == ("workspace_failed", False)
+    assert "is a link to /usr" in result.report.error.message
+
+
+def test_a_recorded_session_is_never_judged_by_files_it_did_not_work_on(tmp_path):
+    recording = {"output_messages": [{"role": "assistant", "content": "hello"}]}
+    (tmp_path / "recorded.json").write_text(json.dumps(recording))
+    evaluators = (
+        {"type": "files_changed", "forbid": "**"},
+        {"type": "file_exists", "path": "recorded.json"},
+        {"type": "contains", "value": "hello"},
+    )
+    replayed = make_case(agent="replay", replay="recorded.json", evaluators=evaluators)
+    plan = TrialPlan(replayed, "replay", ReplaySpec(), tmp_path, tmp_path, timeout_seconds=20)
+    report = run_trial(plan).report
+    assert [verdict.outcome for verdict in report.verdicts] == ["errored", "errored", "passed"]
+    assert report.workspace_changes is None
+
+
+def test_what_a_recorded_transcript_says_of_changed_files_is_judged(tmp_path):
+    changed = WorkspaceChanges(added=("new.py",))
+    recorded = Transcript(agent="claude", output_messages=(), workspace_changes=changed)
+    (tmp_path / "recorded.json").write_bytes(dump_transcript(recorded))
+    replayed = make_case(
+        agent="replay", replay="recorded.json", evaluators=({"type": "files_changed", "expect": "*.py"},)
+    )
+    plan = TrialPlan(replayed, "replay", ReplaySpec(), tmp_path, tmp_path, timeout_seconds=20)
+    report = run_trial(plan).report
+    assert report.outcome == "passed"
+    assert report.workspace_changes == changed
 
 
 def test_an_errored_evaluator_does_not_fail_the_case(tmp_path):

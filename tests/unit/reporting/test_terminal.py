@@ -84,6 +84,6 @@ def test_a_long_line_is_cut_and_says_so():
 
 def test_a_tool_call_is_one_line():
     call = ToolCall(tool="Bash", input={"command": "cat <<E\nx\nE", "timeout": 5}, is_error=True)
-    assert tool_call_line(call) == r"Bash(command='cat <<E\nx\nE', timeout='5') failed"
+    assert tool_call_line(call) == r"Bash(command='cat <<E\nx\nE', timeout=5) failed"
     assert "\n" not in tool_call_line(ToolCall(tool="X\nY", input={"a": "\x1b" * 500}))
     assert tool_call_line(ToolCall(tool="LS")) == "LS()"
