@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from farm.documents.json_lines import check_depth
 from farm.errors import InputError, Problem
 
 MAX_FILE_BYTES = 256 * 2**20
@@ -114,7 +115,7 @@ def _parse(content: bytes, file: str, line: int) -> Any:
     try:
         value = json.loads(content.decode(), parse_constant=_no_constant, parse_float=_finite)
         if content.count(b"[") + content.count(b"{") > MAX_DEPTH:
-            _check_depth(value)
+            check_depth(value, MAX_DEPTH)
         # Only an escape can bring in half a surrogate pair: UTF-8 has no form for it.
         return _without_lone_surrogates(value) if b"\\ud" in content.lower() else value
     except UnicodeDecodeError as error:
@@ -126,20 +127,6 @@ def _parse(content: bytes, file: str, line: int) -> Any:
     except ValueError as error:
         problem = Problem(file, line, 1, f"not valid JSON: {error}")
     raise InputError([problem])
-
-
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-        if not level:
-            return
-    raise RecursionError
 
 
 def _without_lone_surrogates(value: Any) -> Any:

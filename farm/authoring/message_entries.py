@@ -18,7 +18,7 @@ class MessageEntry(Model):
     role: str
     content: Any = None
     name: str | None = None
-    tool_calls: Any = None
+    tool_calls: list[Any] | None = None
     timestamp: str | None = None
     metadata: dict[str, Any] | None = None
 
@@ -95,7 +95,7 @@ class MessageEntries:
             meant = did_you_mean(entry.role, ROLES) or f"known are {', '.join(ROLES)}"
             self._problems.add(self._document, (*path, "role"), f'unknown role "{entry.role}"; {meant}')
             return None
-        if entry.content is None and not entry.tool_calls:
+        if entry.content is None and not raw.get("tool_calls"):
             self._problems.add(self._document, path, 'a message needs "content" or "tool_calls"')
             return None
         return Message(
@@ -133,14 +133,9 @@ class MessageEntries:
                 self._problems.add(self._document, (*path, "value"), str(error))
         return {"type": part["type"], "value": value}
 
-    def _tool_calls(self, raw: Any, path: KeyPath) -> tuple[ToolCall, ...]:
-        if raw is None:
-            return ()
-        if not isinstance(raw, list):
-            self._problems.add(self._document, path, '"tool_calls" must be a list')
-            return ()
+    def _tool_calls(self, raw: list[Any] | None, path: KeyPath) -> tuple[ToolCall, ...]:
         calls = []
-        for at, item in enumerate(raw):
+        for at, item in enumerate(raw or ()):
             entry = check(ToolCallEntry, item, self._document, (*path, at), self._problems, "a tool call")
             if entry is not None:
                 calls.append(ToolCall(**entry.model_dump()))

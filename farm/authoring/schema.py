@@ -121,7 +121,10 @@ def _open_shorthands(definitions: dict[str, Any]) -> None:
     schema = definitions["IsJsonSpec"]["properties"]["schema"]
     schema["anyOf"] = [{"type": "string"}, *schema["anyOf"]]
     definitions["MessageEntry"]["properties"]["role"] = {"enum": list(ROLES)}
-    definitions["MessageEntry"]["properties"]["tool_calls"] = _array(_ref("ToolCallEntry"))
+    definitions["MessageEntry"]["properties"]["tool_calls"] = {
+        "type": "array",
+        "items": _ref("ToolCallEntry"),
+    }
 
 
 def _require_one_of(definition: dict[str, Any], keys: tuple[str, ...]) -> None:

@@ -47,7 +47,7 @@ def parse_json(text: str, file: str, line: int = 1) -> Any:
             parse_int=_whole_number,
             parse_float=_decimal_number,
         )
-        _check_depth(data)
+        check_depth(data, MAX_DEPTH)
         if "\\u" in text:
             _check_surrogates(data)
     except json.JSONDecodeError as error:
@@ -97,9 +97,10 @@ def _check_surrogates(data: Any) -> None:
         raise ValueError("holds half of a surrogate pair, such as \\ud800") from None
 
 
-def _check_depth(data: Any) -> None:
+def check_depth(data: Any, limit: int) -> None:
+    """Raise a RecursionError if lists and mappings are nested deeper than a limit."""
     level = [data]
-    for _ in range(MAX_DEPTH):
+    for _ in range(limit):
         level = [
             child
             for item in level

@@ -1,6 +1,6 @@
 """Who is under test: one spec a kind of agent, a tagged union on `kind`."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import Field
 
@@ -78,14 +78,7 @@ AgentSpec: TypeAlias = Annotated[
 ]
 
 AGENT_SPECS: dict[str, type[AgentBase]] = {
-    "claude": ClaudeSpec,
-    "anthropic": AnthropicSpec,
-    "command": CommandSpec,
-    "codex": CodexSpec,
-    "gemini": GeminiSpec,
-    "opencode": OpencodeSpec,
-    "replay": ReplaySpec,
-    "scripted": ScriptedSpec,
+    spec.model_fields["kind"].default: spec for spec in get_args(get_args(AgentSpec)[0])
 }
 
 AGENT_ALIASES = {"claude-code": "claude", "claude_code": "claude"}

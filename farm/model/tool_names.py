@@ -49,7 +49,12 @@ _CANONICAL = {
 
 
 def canonical_tool_name(name: str) -> str:
-    """Give the tool's own name for a known tool in any case or alias; any other name as it is."""
+    """Give the tool's own name for a known tool in any case or alias; any other name as it is.
+
+    An author writes `=Edits` for a tool that is really called so, and is no slip of Edit.
+    """
+    if name.startswith("="):
+        return name[1:]
     return _CANONICAL.get(name.casefold(), name)
 
 

@@ -45,6 +45,7 @@ TABLE = {
     "nothing": ("", 1, 1, "the file is empty"),
     "only a comment": ("# nothing\n---\n", 1, 1, "the file is empty"),
     # not a test
+    "both dialects at once": ("name: n\nprompt: p\ninput: x\nassertions: [{tool: Read}]\n", 2, 1, '"prompt" makes this an assertion test and "input" an eval file; use one of the two'),
     "a text": ("just text\n", 1, 1, "not a test: it is not a mapping"),
     # keys
     "an unknown key": (GOOD + "timeout_second: 5\n", 4, 1, 'unknown key "timeout_second" in an assertion test; did you mean "timeout_seconds"?'),
@@ -96,6 +97,8 @@ TABLE = {
     "a message without content": ("evaluators: [x]\ninput: [{role: user}]\n", 2, 9, 'a message needs "content" or "tool_calls"'),
     "a content part of no known type": ("evaluators: [x]\ninput: [{role: user, content: [{type: image, value: x}]}]\n", 2, 32, "a content part must be {type: text|file, value: …}"),
     "a tool call without a tool": (EVAL + "evaluators: [x]\nexpected_output: [{role: assistant, tool_calls: [{input: 1}]}]\n", 3, 50, 'the key "tool" is missing'),
+    "tool calls that are no list": (EVAL + "evaluators: [x]\nexpected_output: [{role: assistant, tool_calls: {tool: A}}]\n", 3, 49, '"tool_calls" must be a list, not a mapping'),
+    "tool calls without a value": (EVAL + "evaluators: [x]\nexpected_output: [{role: assistant, content: x, tool_calls: }]\n", 3, 49, '"tool_calls" is empty; give it a value or remove it'),
     "text for a duration": (EVAL + "evaluators: [x]\nexpected_output: [{role: assistant, tool_calls: [{tool: A, duration_ms: '5'}]}]\n", 3, 73, '"duration_ms" must be a number, not "5"'),
     "no evaluator": (EVAL, 1, 1, "a case needs at least one evaluator: nothing would be checked"),
     # keys without a value
@@ -334,7 +337,9 @@ def test_fifty_thousand_brackets_do_not_crash_the_process(tmp_path: Path):
     path.write_text("prompt: " + "[" * 50_000)
     code = "import sys; from pathlib import Path; from farm.authoring.load import load_suite\n"
     code += "try: load_suite([Path(sys.argv[1])])\nexcept Exception as error: print(type(error).__name__)"
-    ended = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=60
+    )
     assert (ended.returncode, ended.stdout) == (0, "InputError\n")
 
 

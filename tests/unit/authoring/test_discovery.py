@@ -197,9 +197,22 @@ def test_a_recorded_session_that_is_named_is_a_problem(problems_of: LoadProblems
 
 
 def test_the_farm_s_own_settings_are_no_test(load: Load):
-    suite = load({"a.yaml": TEST, "farm.yaml": "agent: codex\n", "x/farm.yaml": TEST})
+    suite = load({"a.yaml": TEST, "farm.yaml": "agent: codex\n"})
     assert ids(suite) == ["a"]
     assert suite.skipped_files == ()
+
+
+def test_settings_that_do_not_hold_here_are_listed_as_skipped(load: Load):
+    suite = load({"a.yaml": TEST, "x/farm.yaml": "agent: codex\n", "x/b.yaml": TEST})
+    assert [(case.id, case.agent) for case in suite.cases] == [("a", "claude"), ("x/b", "claude")]
+    [skipped] = suite.skipped_files
+    assert skipped.file == "x/farm.yaml"
+    assert skipped.reason.startswith("its settings hold only where it is the suite root")
+
+
+def test_settings_that_are_named_are_a_problem(problems_of: LoadProblems):
+    [problem] = problems_of({"farm.yaml": "agent: codex\n"}, "farm.yaml")
+    assert (problem.file, problem.message[:11]) == ("farm.yaml", "not a test:")
 
 
 @pytest.mark.parametrize(
@@ -263,7 +276,7 @@ def test_a_file_that_is_found_twice_is_one(load: Load):
 
 def test_candidates_come_in_order(write):
     root = write(dict.fromkeys(["b.yaml", "a.yaml", "z/c.yaml", "y/d.yaml", "y/a/e.yaml"], TEST))
-    found = [os.path.relpath(candidate.path, root) for candidate in discover([root])]
+    found = [os.path.relpath(candidate.path, root) for candidate in discover([root], "?.yaml")]
     assert found == ["a.yaml", "b.yaml", "y/d.yaml", "y/a/e.yaml", "z/c.yaml"]
 
 
@@ -276,7 +289,7 @@ def test_only_a_file_given_by_its_path_is_named(write):
 def test_a_path_is_relative_to_the_current_directory(write, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(write({"x/a.yaml": TEST}) / "x")
     assert ids(load_suite([Path("a.yaml")])) == ["x/a"]
+    Path("b.yaml").write_text("prompt: 5\nname: n\nassertions: [{tool: Read}]\n")
     with pytest.raises(InputError) as caught:
-        Path("b.yaml").write_text("prompt: 5\nname: n\nassertions: [{tool: Read}]\n")
         load_suite([Path(".")])
     assert caught.value.problems == (Problem("b.yaml", 1, 9, '"prompt" must be text, not the number 5'),)

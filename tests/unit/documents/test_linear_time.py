@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,10 @@ LOADED: dict[str, tuple[int, Callable[[int], str]]] = {
     "many documents": (60, lambda n: "---\n".join([TEST] * n)),
     "many unknown keys": (150, lambda n: TEST + "".join(f"k{i}: 1\n" for i in range(n))),
     "many wrong evaluators": (150, lambda n: "name: n\nprompt: p\nassertions:\n" + "  - tool: Raed\n" * n),
-    "many wrong cases": (50, lambda n: CASES + "".join(f"  - {{id: c{i}, input: 5, x: 1}}\n" for i in range(n))),
+    "many wrong cases": (
+        50,
+        lambda n: CASES + "".join(f"  - {{id: c{i}, input: 5, x: 1}}\n" for i in range(n)),
+    ),
     "one evaluator with many slips": (
         300,
         lambda n: TEST.replace("{tool: Read}", "{type: field_accuracy, fields: [" + "{path: 5}, " * n + "]}"),
@@ -82,10 +86,8 @@ def best_of_three(action: Callable[[], object]) -> float:
 
 def quietly(action: Callable[[], object]) -> Callable[[], None]:
     def run() -> None:
-        try:
+        with suppress(FarmError):  # refusing it is fine, and takes time too
             action()
-        except FarmError:
-            pass  # refusing it is fine, and takes time too
 
     return run
 

@@ -121,7 +121,9 @@ def test_a_mutated_jsonl_file_never_raises_anything_but_a_farm_error(text: str):
 
 
 @calm
-@given(st.text(max_size=200) | st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join) | mutated(VALID))
+@given(
+    st.text(max_size=200) | st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join) | mutated(VALID)
+)
 def test_parsers_give_plain_data_or_an_input_error(text: str):
     for parse in (parse_yaml, parse_json_lines):
         try:
@@ -149,7 +151,23 @@ def test_bytes_are_decoded_or_the_first_wrong_one_is_named(content: bytes):
 
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=12) | st.sampled_from(
-    ["no", "on", "1:30", "2025-01-01", "0644", "true", "null", "~", "<<", "- a", "a: b", "# c", "'", '"', ".inf"]
+    [
+        "no",
+        "on",
+        "1:30",
+        "2025-01-01",
+        "0644",
+        "true",
+        "null",
+        "~",
+        "<<",
+        "- a",
+        "a: b",
+        "# c",
+        "'",
+        '"',
+        ".inf",
+    ]
 )
 # PyYAML dumps for YAML 1.1, where these are text without quotes; in 1.2 they are numbers.
 words = words.filter(lambda word: not re.fullmatch(r"[-+]?[.0-9]+[eE][0-9]+|0o[0-7]+", word))

@@ -47,3 +47,10 @@ def test_a_slip_is_told_what_was_meant(slip, meant):
 )
 def test_other_names_are_left_alone(name):
     assert nearly_known_tool(name) is None
+
+
+def test_an_equals_sign_says_that_a_tool_is_really_called_so():
+    assert nearly_known_tool("Edits") == "Edit"
+    assert nearly_known_tool("=Edits") is None
+    assert canonical_tool_name("=Edits") == "Edits"
+    assert tool_key("=Edits") == tool_key("Edits") != tool_key("Edit")

@@ -1,0 +1,98 @@
+"""Specs of evaluators that look at tool calls."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from farm.model.base import Count, Flag, JsonValue, Model, PositiveNumber
+from farm.model.evaluator.base import EvaluatorBase, Params, ToolName, wrong
+
+
+def _call_index(value: Any) -> Any:
+    # YAML keys arrive as text, see farm.documents.
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 and int(value) >= 1:
+        return int(value)
+    if isinstance(value, int) and value >= 1:
+        return value
+    raise wrong(f'call index "{value}" must be a whole number from 1')
+
+
+PositiveIndex = Annotated[int, BeforeValidator(_call_index)]
+
+
+class ToolCallSpec(EvaluatorBase):
+    """Which calls of a tool must, or must not, be made."""
+
+    type: Literal["tool_call"] = "tool_call"
+    tool: ToolName
+    called: Flag | None = None
+    params: Params = Field(default_factory=dict)
+    call_count: Count | None = None
+    min_calls: Count | None = None
+    max_calls: Count | None = None
+    called_after: ToolName | None = None
+    called_before: ToolName | None = None
+    nth_call_params: dict[PositiveIndex, Params] = Field(default_factory=dict)
+    first_call_params: Params | None = None
+    last_call_params: Params | None = None
+
+    @model_validator(mode="after")
+    def _bounds_agree(self) -> Self:
+        if self.called is False:
+            for bound in ("call_count", "min_calls"):
+                if getattr(self, bound) is not None:
+                    raise wrong(f'"called: false" can\'t go with "{bound}": no call is expected')
+            if self.max_calls:
+                raise wrong('"called: false" can\'t go with "max_calls" other than 0')
+            if (
+                self.nth_call_params
+                or self.first_call_params is not None
+                or self.last_call_params is not None
+            ):
+                raise wrong('"called: false" can\'t go with expectations of a certain call')
+        if self.min_calls is not None and self.max_calls is not None and self.min_calls > self.max_calls:
+            raise wrong(f'"min_calls" ({self.min_calls}) is more than "max_calls" ({self.max_calls})')
+        if 0 in (self.call_count, self.max_calls) and (
+            self.called or self.called_after or self.called_before
+        ):
+            raise wrong("no call is allowed, so none can be expected or come in any order")
+        return self
+
+
+class ExpectedToolCall(Model):
+    """One step of an expected trajectory."""
+
+    tool: ToolName
+    args: JsonValue = "any"  # "any", or what the call's input must have
+    args_match: Literal["exact", "superset", "subset", "ignore"] | None = None
+    max_duration_ms: PositiveNumber | None = None
+
+    @model_validator(mode="after")
+    def _args_are_a_mapping(self) -> Self:
+        if self.args != "any" and not isinstance(self.args, dict):
+            raise wrong('"args" must be "any" or a mapping')
+        return self
+
+
+class ToolTrajectorySpec(EvaluatorBase):
+    """The way a session took through its tools."""
+
+    type: Literal["tool_trajectory"] = "tool_trajectory"
+    mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
+    minimums: dict[ToolName, Count] = {}
+    expected: tuple[ExpectedToolCall, ...] | None = None
+    args_match: Literal["exact", "superset", "subset", "ignore"] | None = None
+
+    @model_validator(mode="after")
+    def _mode_has_what_it_needs(self) -> Self:
+        if self.mode == "any_order":
+            if not self.minimums and not self.expected:
+                raise wrong('mode "any_order" needs "minimums" or "expected"')
+            return self
+        if self.minimums:
+            raise wrong(f'"minimums" goes with mode "any_order", not "{self.mode}"')
+        if self.expected is None:
+            raise wrong(f'mode "{self.mode}" needs "expected"')
+        if not self.expected and self.mode in ("in_order", "superset"):
+            raise wrong(f'mode "{self.mode}" with nothing expected always passes')
+        return self
