@@ -25,7 +25,9 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}: {self.message}"
+        text = f"{self.file}:{self.line}:{self.column}: {self.message}"
+        # It quotes what stands in a file, which may be anything.
+        return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 class FarmError(Exception):

@@ -13,7 +13,7 @@ from farm.model.messages import Message
 
 def read_assertion_test(source: Source, document: Document, case_id: str) -> None:
     """Read one document; the case, or what is wrong with it, goes to the source."""
-    evaluators = EvaluatorEntries(document, source.references, source.problems)
+    evaluators = EvaluatorEntries(document, source)
     test = check(AssertionTest, document.data, document, (), source.problems, "an assertion test")
     # The assertions are read in any case: all problems of a file are told at once.
     specs = evaluators.read(document.data.get("assertions"), ("assertions",))

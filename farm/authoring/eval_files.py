@@ -169,7 +169,7 @@ class EvalFileReader:
     def _evaluators(
         self, raw: dict[str, Any], document: Document, path: KeyPath, source: Source
     ) -> tuple[Any, ...]:
-        entries = EvaluatorEntries(document, source.references, source.problems)
+        entries = EvaluatorEntries(document, source)
         execution = raw.get("execution")
         nested = execution.get("evaluators") if isinstance(execution, dict) else None
         key = self._only_one(raw, _EVALUATORS, document, path)

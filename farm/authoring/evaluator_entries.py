@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from farm.authoring.references import BrokenReferenceError, References, looks_like_a_path
-from farm.documents.checking import Problems, check, did_you_mean
+from farm.authoring.references import BrokenReferenceError, looks_like_a_path
+from farm.authoring.sources import Source
+from farm.documents.checking import check, did_you_mean
 from farm.documents.json_lines import parse_json
 from farm.documents.yaml import Document, KeyPath
 from farm.errors import InputError
@@ -16,6 +17,8 @@ from farm.model.evaluator import (
     CodeJudgeSpec,
     CompositeSpec,
     EvaluatorBase,
+    LlmJudgeSpec,
+    StdoutReviewSpec,
     Threshold,
     WeightedAverage,
 )
@@ -26,10 +29,11 @@ _AGGREGATORS: dict[str, type[Any]] = {"weighted_average": WeightedAverage, "thre
 class EvaluatorEntries:
     """Reads the evaluators of one document."""
 
-    def __init__(self, document: Document, references: References, problems: Problems) -> None:
+    def __init__(self, document: Document, source: Source) -> None:
         self._document = document
-        self._references = references
-        self._problems = problems
+        self._references = source.references
+        self._problems = source.problems
+        self._settings = source.settings
 
     def read(self, raw: Any, path: KeyPath) -> tuple[EvaluatorBase, ...]:
         """Read a list of entries; what is wrong with them goes to the problems."""
@@ -94,7 +98,17 @@ class EvaluatorEntries:
         return kind
 
     def _check(self, kind: str, data: dict[str, Any], path: KeyPath) -> EvaluatorBase | None:
-        return check(SPEC_BY_TYPE[kind], data, self._document, path, self._problems, f"a {kind} evaluator")
+        what = f"{'an' if kind[0] in 'aei' else 'a'} {kind} evaluator"
+        spec = check(SPEC_BY_TYPE[kind], data, self._document, path, self._problems, what)
+        if isinstance(spec, LlmJudgeSpec):
+            self._check_agent(spec.agent, (*path, "agent"))
+        elif isinstance(spec, StdoutReviewSpec):
+            self._check_agent(spec.stdout.agent, (*path, "stdout", "agent"))
+        return spec
+
+    def _check_agent(self, judge: str | None, path: KeyPath) -> None:
+        if judge is not None and self._settings.agent_spec(judge) is None:
+            self._problem(path, self._settings.explain_agent(judge))
 
     def _composite(self, data: dict[str, Any], path: KeyPath) -> EvaluatorBase | None:
         found = len(self._problems)

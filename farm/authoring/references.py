@@ -50,7 +50,8 @@ class References:
 
     def read_text(self, path: str) -> str:
         """Give what is in a text file that is for judging."""
-        return _read_text(self._root / self.find_for_judging(path))
+        file = self._root / self.find_for_judging(path)
+        return _read_text(file, file.stat().st_mtime_ns)
 
     def workspace(self, path: str) -> str:
         """Give a workspace directory relative to the suite root; it may lie outside."""
@@ -124,8 +125,8 @@ def looks_like_a_path(text: str) -> bool:
     )
 
 
-@lru_cache(maxsize=64)
-def _read_text(path: Path) -> str:
+@lru_cache(maxsize=64)  # a template is shared by many cases, and may change between two loads
+def _read_text(path: Path, _changed_at_ns: int) -> str:
     file = os.path.relpath(path)
     return decode_text(read_bytes(path, file), file)
 

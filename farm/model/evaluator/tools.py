@@ -50,8 +50,10 @@ class ToolCallSpec(EvaluatorBase):
                 or self.last_call_params is not None
             ):
                 raise wrong('"called: false" can\'t go with expectations of a certain call')
-        if self.min_calls is not None and self.max_calls is not None and self.min_calls > self.max_calls:
-            raise wrong(f'"min_calls" ({self.min_calls}) is more than "max_calls" ({self.max_calls})')
+        lowest = max(bound for bound in (self.min_calls, self.call_count, 0) if bound is not None)
+        highest = [bound for bound in (self.max_calls, self.call_count) if bound is not None]
+        if highest and lowest > min(highest):
+            raise wrong(f"at least {lowest} calls and at most {min(highest)} can't both be")
         if 0 in (self.call_count, self.max_calls) and (
             self.called or self.called_after or self.called_before
         ):

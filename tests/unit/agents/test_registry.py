@@ -29,7 +29,7 @@ def test_an_agent_that_can_not_run_yet_says_so_and_is_not_tried_again(make_sessi
 
 
 def test_the_registry_imports_nothing_heavy():
-    heavy = "{'anthropic', 'celery', 're2', 'rich', 'asyncio', 'yaml'}"
+    heavy = "{'anthropic', 'celery', 're2', 'rich', 'asyncio'}"
     check = f"import sys, farm.agents.registry; print(sorted({heavy} & sys.modules.keys()))"
     result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
 

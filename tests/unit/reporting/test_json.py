@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from farm.errors import FarmError
+from farm.model.report import SuiteReport
 from farm.reporting.json import dump_report, parse_report
 from farm.reporting.summarize import summarize_case
 from tests.unit.builders import case, suite_report, trial, verdict
 
 
-def report(**fields):
+def report(**fields: Any) -> SuiteReport:
     done = trial("failed", verdicts=(verdict("failed", score=0.0, misses=("no hello",)),), **fields)
     return suite_report(summarize_case(case(tags=("a",)), [done], agent="scripted", model="m"))
 

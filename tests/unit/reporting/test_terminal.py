@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 from farm.model.messages import ToolCall
+from farm.model.report import CaseReport, TrialReport
 from farm.model.verdict import Verdict
 from farm.reporting.summarize import summarize_case
 from farm.reporting.terminal import (
@@ -14,11 +17,11 @@ from farm.reporting.terminal import (
 from tests.unit.builders import case, suite_report, trial, verdict
 
 
-def failing(**fields):
+def failing(**fields: Any) -> Verdict:
     return verdict("failed", score=0.0, misses=("expected hello", "seen: bye"), **fields)
 
 
-def report(*trials, **fields):
+def report(*trials: TrialReport, **fields: Any) -> CaseReport:
     return summarize_case(case(trials={"count": len(trials) or 1}, **fields), trials, agent="a", model=None)
 
 
