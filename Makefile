@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint bench lock clean
 
 demo: $(VENV)/.demo-ready  ## install, and run the quickstart: no API key, no broker
-	cd examples/quickstart && ../../$(BIN)/farm submit tests/
+	$(BIN)/farm submit examples/quickstart/tests/
 
 test: lint  ## everything CI runs
 	$(BIN)/python -m pytest -n auto

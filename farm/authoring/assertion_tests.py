@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farm.authoring.cases import CaseReader
+from farm.authoring.cases import CaseParts, CaseReader
 from farm.authoring.evaluator_entries import EvaluatorEntries
 from farm.authoring.fields import AssertionTest
 from farm.authoring.sources import Source
@@ -23,10 +23,12 @@ def read_assertion_test(source: Source, document: Document, case_id: str) -> Non
         CaseReader(source, document).build(
             test,
             (),
-            case_id=case_id,
-            name=test.name,
-            agent=test.agent,
-            input_messages=(Message(role="user", content=test.prompt),),
-            evaluators=specs,
+            CaseParts(
+                id=case_id,
+                name=test.name,
+                agent=test.agent,
+                input_messages=(Message.model_construct(role="user", content=test.prompt),),
+                evaluators=specs,
+            ),
         )
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from farm.authoring.evaluator_entries import evaluator_files
@@ -21,26 +21,38 @@ T = TypeVar("T")
 _NEEDS = {"replay": "replay", "scripted": "script"}
 
 
+_NO_SETTINGS = CaseSettings.model_construct()
+
+
+@dataclass(frozen=True)
+class CaseParts:
+    """What the dialects write differently, once it is read."""
+
+    id: str
+    name: str
+    agent: str | None
+    input_messages: tuple[Message, ...]
+    evaluators: tuple[Any, ...]
+    expected_messages: tuple[Message, ...] = ()
+    expected_outcome: str | None = None
+    conversation_id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def files(self) -> set[str]:
+        """Name the files that these parts refer to."""
+        messages = (*self.input_messages, *self.expected_messages)
+        return {*referenced_files(messages), *evaluator_files(self.evaluators)}
+
+
 class CaseReader:
     """Reads the cases of one document."""
 
     def __init__(self, source: Source, document: Document, suite: CaseSettings | None = None) -> None:
         self._source = source
         self._document = document
-        self._suite = suite or CaseSettings()
+        self._suite = suite or _NO_SETTINGS
 
-    def build(
-        self,
-        entry: CaseEntry,
-        path: KeyPath,
-        *,
-        case_id: str,
-        name: str,
-        agent: str | None,
-        input_messages: tuple[Message, ...],
-        evaluators: Sequence[Any],
-        **rest: Any,
-    ) -> Case:
+    def build(self, entry: CaseEntry, path: KeyPath, parts: CaseParts) -> Case:
         """Put a case together; its own settings win over the suite's."""
         suite = self._suite
         script = read_script(entry.script, self._document, (*path, "script"), self._source.problems)
@@ -48,13 +60,15 @@ class CaseReader:
         # Every part has been checked where it was read: checking the whole again would double the time
         # that ten thousand files take, and building the validator of a Case that of one.
         return Case.model_construct(
-            id=case_id,
-            name=name,
+            id=parts.id,
+            name=parts.name,
             file=self._source.name,
             line=self._document.position(path)[0],
-            input_messages=input_messages,
-            evaluators=tuple(evaluators),
-            agent=self._agent(entry, path, agent),
+            input_messages=parts.input_messages,
+            expected_messages=parts.expected_messages,
+            expected_outcome=parts.expected_outcome,
+            evaluators=parts.evaluators,
+            agent=self._agent(entry, path, parts.agent),
             model=_first(entry.model, suite.model),
             workspace=self._workspace(entry, path),
             setup=_first(entry.setup, suite.setup) or (),
@@ -68,8 +82,9 @@ class CaseReader:
             max_turns=_first(entry.max_turns, suite.max_turns),
             replay=replay,
             script=script,
-            files=_files(input_messages, rest.get("expected_messages", ()), evaluators, replay),
-            **rest,
+            conversation_id=parts.conversation_id,
+            metadata=parts.metadata,
+            files=tuple(sorted(parts.files() | ({replay} if replay else set()))),
         )
 
     def _agent(self, entry: CaseEntry, path: KeyPath, own: str | None) -> str:
@@ -117,14 +132,3 @@ class CaseReader:
 
 def _first(*values: T | None) -> T | None:
     return next((value for value in values if value is not None), None)
-
-
-def _files(
-    input_messages: tuple[Message, ...],
-    expected_messages: tuple[Message, ...],
-    evaluators: Sequence[Any],
-    replay: str | None,
-) -> tuple[str, ...]:
-    files = {*referenced_files(input_messages), *referenced_files(expected_messages)}
-    files |= evaluator_files(evaluators)
-    return tuple(sorted(files | ({replay} if replay else set())))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from farm.authoring.cases import CaseReader
+from farm.authoring.cases import CaseParts, CaseReader
 from farm.authoring.evaluator_entries import EvaluatorEntries
 from farm.authoring.fields import CASE_LISTS, EvalCase, EvalFile, EvalSettings
 from farm.authoring.message_entries import MessageEntries
@@ -154,15 +154,17 @@ class EvalFileReader:
             CaseReader(source, document, self._suite).build(
                 entry,
                 path,
-                case_id=self._stem if entry.id is None else f"{self._stem}::{entry.id}",
-                name=entry.name or entry.id or self._stem,
-                agent=self._agent(entry, document, path),
-                input_messages=(*self._suite_input, *own_input),
-                expected_messages=expected,
-                expected_outcome=raw[outcome] if outcome else None,
-                evaluators=(*evaluators, *self._suite_evaluators),
-                conversation_id=entry.conversation_id,
-                metadata=entry.metadata or {},
+                CaseParts(
+                    id=self._stem if entry.id is None else f"{self._stem}::{entry.id}",
+                    name=entry.name or entry.id or self._stem,
+                    agent=self._agent(entry, document, path),
+                    input_messages=(*self._suite_input, *own_input),
+                    expected_messages=expected,
+                    expected_outcome=raw[outcome] if outcome else None,
+                    evaluators=(*evaluators, *self._suite_evaluators),
+                    conversation_id=entry.conversation_id,
+                    metadata=entry.metadata or {},
+                ),
             )
         )
 

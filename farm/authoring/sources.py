@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from farm.authoring.references import References
@@ -27,22 +26,19 @@ class Source:
     exam: set[str] = field(default_factory=set)  # what is for judging only: recordings, judges, templates
     title: str | None = None  # what the file calls its suite
 
-    @cached_property
-    def shown(self) -> str:
-        """The file as it is named in messages: from the current directory."""
-        return _from(self.path, str(Path.cwd()))
+    shown: str = field(init=False)  # as it is named in messages: from the current directory
+    name: str = field(init=False)  # as it is named in reports: under the suite root
 
-    @cached_property
-    def name(self) -> str:
-        """The file's path under the suite root, for reports."""
-        return _from(self.path, str(self.root))
+    def __post_init__(self) -> None:
+        self.shown = _from(self.path, os.getcwd())  # noqa: PTH109 — a Path would be taken apart again
+        self.name = _from(self.path, str(self.root))
 
-    @cached_property
+    @property
     def stem(self) -> str:
         """The name without its ending: what case ids begin with."""
         return self.name.removesuffix(self.path.suffix)
 
-    @cached_property
+    @property
     def references(self) -> References:
         """What the file's paths lead to."""
         return References(self.root, self.path, self.exam)
