@@ -11,4 +11,3 @@ class CaseJob(Model):
     run_id: NonEmptyText
     case_id: NonEmptyText
     trial: PositiveCount = 1
-    attempt: PositiveCount = 1
