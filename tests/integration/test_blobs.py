@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 from collections.abc import Iterator
 
@@ -24,7 +25,11 @@ from farm.queue.blobs import (
     put_bytes,
 )
 
-NOWHERE = "0" * 64
+
+@pytest.fixture
+def nowhere() -> str:
+    """The id of a blob that nobody has stored: the server is shared by many tests."""
+    return secrets.token_hex(32)
 
 
 @pytest.fixture(params=["broker", "file"])
@@ -63,10 +68,10 @@ def test_the_same_data_is_stored_once(store):
     assert counted.writes == 1
 
 
-def test_a_blob_that_is_not_there_is_one_clear_error(store):
-    assert not store.has(NOWHERE)
+def test_a_blob_that_is_not_there_is_one_clear_error(store, nowhere):
+    assert not store.has(nowhere)
     with pytest.raises(MissingBlobError, match="is not in the store"):
-        get_bytes(store, NOWHERE)
+        get_bytes(store, nowhere)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "other", "garbage"])
@@ -85,21 +90,21 @@ def test_a_blob_that_arrives_changed_is_refused(store, damage):
         get_bytes(store, blob_id)
 
 
-def test_a_blob_that_grows_without_end_is_refused(store):
+def test_a_blob_that_grows_without_end_is_refused(store, nowhere):
     bomb = zstandard.ZstdCompressor().compress(bytes(50 * 2**20))
-    store.write(NOWHERE, [bomb])
+    store.write(nowhere, [bomb])
     with pytest.raises(CorruptBlobError, match="larger than 1000000 bytes"):
-        get_bytes(store, NOWHERE, max_bytes=1_000_000)
+        get_bytes(store, nowhere, max_bytes=1_000_000)
 
 
-def test_a_half_written_blob_is_not_there(store):
+def test_a_half_written_blob_is_not_there(store, nowhere):
     def breaks() -> Iterator[bytes]:
         yield b"half"
         raise RuntimeError("the submitter died")
 
     with pytest.raises(RuntimeError):
-        store.write(NOWHERE, breaks())
-    assert not store.has(NOWHERE)
+        store.write(nowhere, breaks())
+    assert not store.has(nowhere)
 
 
 def test_many_writers_of_the_same_blob_do_not_disturb_each_other(server, tmp_path):
