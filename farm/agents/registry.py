@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from farm.agents.base import Agent
+from farm.agents.command import CommandAgent
 from farm.agents.replay import ReplayAgent
 from farm.agents.scripted import ScriptedAgent
 from farm.agents.unavailable import UnavailableAgent
@@ -10,7 +11,7 @@ from farm.agents.unavailable import UnavailableAgent
 AGENTS: dict[str, Agent] = {
     "claude": UnavailableAgent("claude"),
     "anthropic": UnavailableAgent("anthropic"),
-    "command": UnavailableAgent("command"),
+    "command": CommandAgent(),
     "codex": UnavailableAgent("codex"),
     "gemini": UnavailableAgent("gemini"),
     "opencode": UnavailableAgent("opencode"),

@@ -30,35 +30,18 @@ def read_session(path: Path, *, case_id: str | None = None, file: str | None = N
     file = str(path) if file is None else file
     records = read_records(path, file)
     first = records.items[0].data if records.items else {}
+    cut_off = records.cut_off_at is not None
     if first.get("schema") == TRANSCRIPT_SCHEMA:
-        return _read_transcript(records.items[0])
+        return _read_transcript(records, file)
     if is_log(records.items):
-        return transcript_of_log(records.items, read_subagent_records(path))
+        return transcript_of_log(records.items, read_subagent_records(path), cut_off=cut_off)
     if is_stream(records.items):
-        return transcript_of_stream(records.items, cut_off=records.cut_off_at is not None)
-    return _read_output(records, file, case_id)
+        return transcript_of_stream(records.items, cut_off=cut_off)
+    return read_output(records, file, case_id)
 
 
-def dump_transcript(transcript: Transcript) -> bytes:
-    """Write a transcript so that `read_session` gives back the same; equal ones give equal bytes."""
-    fields = transcript.model_dump(mode="json", exclude_none=True)
-    return (
-        json.dumps({"schema": TRANSCRIPT_SCHEMA, **fields}, ensure_ascii=False).encode(errors="replace")
-        + b"\n"
-    )
-
-
-def _read_transcript(record: Record) -> Transcript:
-    fields = {name: value for name, value in record.data.items() if name != "schema"}
-    try:
-        return Transcript.model_validate(fields)
-    except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False, include_context=False)
-        where = ".".join(map(str, details[0]["loc"]))
-        raise record.problem(f"not a transcript: {where}: {details[0]['msg']}") from None
-
-
-def _read_output(records: Records, file: str, case_id: str | None) -> Transcript:
+def read_output(records: Records, file: str, case_id: str | None) -> Transcript:
+    """Read what a program wrote about its session; of several records, the case's."""
     if records.cut_off_at is not None:
         raise InputError([Problem(file, records.cut_off_at, 1, "not valid JSON: the line is cut off")])
     record = _choose(records.items, file, case_id)
@@ -71,6 +54,29 @@ def _read_output(records: Records, file: str, case_id: str | None) -> Transcript
         return transcript_of_output(record.data, agent="command")
     except WireError as error:
         raise record.problem(str(error)) from None
+
+
+def dump_transcript(transcript: Transcript) -> bytes:
+    """Write a transcript so that `read_session` gives back the same; equal ones give equal bytes."""
+    fields = transcript.model_dump(mode="json", exclude_none=True)
+    return (
+        json.dumps({"schema": TRANSCRIPT_SCHEMA, **fields}, ensure_ascii=False).encode(errors="replace")
+        + b"\n"
+    )
+
+
+def _read_transcript(records: Records, file: str) -> Transcript:
+    record, *others = records.items
+    if others or records.cut_off_at is not None:
+        line = others[0].line if others else records.cut_off_at or 1
+        raise InputError([Problem(file, line, 1, "a transcript stands alone in its file")])
+    fields = {name: value for name, value in record.data.items() if name != "schema"}
+    try:
+        return Transcript.model_validate(fields)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False, include_context=False)
+        where = ".".join(map(str, details[0]["loc"]))
+        raise record.problem(f"not a transcript: {where}: {details[0]['msg']}") from None
 
 
 def _choose(records: tuple[Record, ...], file: str, case_id: str | None) -> Record:

@@ -41,6 +41,11 @@ def has_output(data: Mapping[str, Any]) -> bool:
     return any(field(data, name) is not None for name in OUTPUT_KEYS)
 
 
+def has_answer(data: Mapping[str, Any]) -> bool:
+    """Say whether an object tells what the session did or said; figures alone don't."""
+    return any(field(data, name) is not None for name in ("text", "output_messages", "trace"))
+
+
 def field(data: Mapping[str, Any], name: str) -> Any:
     """Get a structural field in either spelling; None if it has none or null."""
     value = data.get(name)
@@ -51,6 +56,8 @@ def transcript_of_output(data: Mapping[str, Any], *, agent: str) -> Transcript:
     """Turn a session's output into its transcript. Without messages or trace, it has neither."""
     messages = _each(data, "output_messages", "", _message)
     trace = _each(data, "trace", "", _trace_event)
+    if not any(message.tool_calls for message in messages or ()):
+        messages = _without_lost_calls(messages, trace)
     text = field(data, "text")
     if text is not None and not isinstance(text, str):
         raise WireError("text: must be a string")
@@ -97,8 +104,23 @@ def count(value: Any, at: str) -> int | None:
     return int(amount)
 
 
+def _without_lost_calls(
+    messages: tuple[Message, ...] | None, trace: tuple[TraceEvent, ...] | None
+) -> tuple[Message, ...] | None:
+    """Let the trace speak where it has calls and the messages have none: they must not count as not made."""
+    if not any(event.type == "tool_call" for event in trace or ()):
+        return messages
+    if messages:
+        raise WireError("output_messages: has no tool_calls, but the trace has; write them in one of the two")
+    return None
+
+
 def _message(data: Mapping[str, Any], at: str) -> Message:
     calls = _each(data, "tool_calls", f"{at}.", _tool_call)
+    if calls is None and any(map(_is_tool_use, _listed(data.get("content")))):
+        raise WireError(
+            f"{at}.content: has a tool_use block; write calls under tool_calls: [{{tool, input}}]"
+        )
     return _build(Message, data, at, exclude="tool_calls", tool_calls=calls or ())
 
 
@@ -109,6 +131,14 @@ def _tool_call(data: Mapping[str, Any], at: str) -> ToolCall:
 
 def _trace_event(data: Mapping[str, Any], at: str) -> TraceEvent:
     return _build(TraceEvent, data, at)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
+
+
+def _is_tool_use(block: Any) -> bool:
+    return isinstance(block, Mapping) and str(block.get("type")).endswith("tool_use")
 
 
 def _each(data: Mapping[str, Any], name: str, prefix: str, convert: Any) -> Any:

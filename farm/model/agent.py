@@ -2,9 +2,16 @@
 
 from typing import Annotated, Literal, TypeAlias, get_args
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from farm.model.base import JsonValue, Model, NonEmptyText, PositiveNumber
+from farm.model.base import JsonValue, Model, NonEmptyText, PositiveNumber, wrong
+from farm.model.command_template import template_problems
+
+
+def _check_template(template: str) -> str:
+    if problems := template_problems(template):
+        raise wrong("; ".join(problems))
+    return template
 
 
 class AgentBase(Model):
@@ -32,7 +39,7 @@ class CommandSpec(AgentBase):
     """Any program, by a template."""
 
     kind: Literal["command"] = "command"
-    command: NonEmptyText
+    command: Annotated[NonEmptyText, AfterValidator(_check_template)]  # for the shell, with placeholders
 
 
 class CodexSpec(AgentBase):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 if TYPE_CHECKING:
     from pydantic import JsonValue as JsonValue
@@ -20,6 +21,12 @@ class Model(BaseModel):
     # defer_build: `farm check` on one file uses a few of some forty models; building all takes longer
     # than reading the file.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+def wrong(message: str) -> PydanticCustomError:
+    """Make the error that tells an author, in these words, what is wrong."""
+    # PydanticCustomError formats its template: braces in an author's text must survive it.
+    return PydanticCustomError("wrong", "{message}", {"message": message})
 
 
 # Strict scalars: `called: "yes"` or `min_calls: "3"` is a slip of the author, not a value to coerce.

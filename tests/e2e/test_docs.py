@@ -146,6 +146,9 @@ def environment(tmp_path: Path) -> dict[str, str]:
 )
 def test_a_test_file_of_the_documentation_loads(directory, monkeypatch, block):
     monkeypatch.chdir(directory)
+    for settings in blocks_of(block.page):
+        if settings.file == "farm.yaml":
+            write(directory, "farm.yaml", settings.text)
     text = BEGINNING + block.text if block.text.startswith("assertions:") else block.text
     assert load_suite([write(directory, "shown.yaml", text)]).cases
 

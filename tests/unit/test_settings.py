@@ -152,6 +152,26 @@ def test_an_agent_like_no_other_is_told_all_that_are_known():
             '"model" is empty; give it a value or remove it',
         ),
         ("agents:\n  a:\n    kind: command\n", 3, 5, 'the key "command" is missing'),
+        (
+            "agents:\n  a:\n    kind: command\n    command: run {PROMT}\n",
+            4,
+            14,
+            "unknown placeholder {PROMT}; did you mean {PROMPT}?",
+        ),
+        (
+            "agents:\n  a: {kind: command, command: 'run {OUTPUT} {files}'}\n",
+            2,
+            31,
+            "unknown placeholder {OUTPUT}; did you mean {OUTPUT_FILE}?; "
+            "{files} is no placeholder; did you mean {FILES}?",
+        ),
+        (
+            'agents:\n  a:\n    kind: command\n    command: >\n      run "{PROMPT}"\n',
+            4,
+            14,
+            "{PROMPT} stands in quotes, a comment or a here-document; the farm quotes it, so write it bare",
+        ),
+        ("agents:\n  a: {kind: command, command: ''}\n", 2, 31, '"command" must not be empty'),
         ("agents:\n  a: {kind: claude, env: {A: 1}}\n", 2, 30, '"A" must be text, not the number 1'),
         ("agent: a\nagent: b\n", 2, 1, 'duplicate key "agent"'),
         ("- agent\n", 1, 1, "must be a mapping, such as `agent: claude`"),

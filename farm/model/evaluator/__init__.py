@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
-from farm.model.base import Model, NonNegativeNumber, Score
+from farm.model.base import Model, NonNegativeNumber, Score, wrong
 from farm.model.evaluator.answers import (
     AccurateField,
     AffixSpec,
@@ -15,7 +15,7 @@ from farm.model.evaluator.answers import (
     IsJsonSpec,
     RegexSpec,
 )
-from farm.model.evaluator.base import EvaluatorBase, OneOrMoreTexts, Params, wrong
+from farm.model.evaluator.base import EvaluatorBase, OneOrMoreTexts, Params
 from farm.model.evaluator.budgets import CostSpec, ExecutionMetricsSpec, LatencySpec, TokenUsageSpec
 from farm.model.evaluator.judges import CodeJudgeSpec, LlmJudgeSpec, Rubric, StdoutReviewSpec
 from farm.model.evaluator.tools import ExpectedToolCall, ToolCallSpec, ToolTrajectorySpec

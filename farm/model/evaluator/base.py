@@ -4,20 +4,15 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
-from pydantic_core import PydanticCustomError
 
-from farm.model.base import Flag, JsonValue, Model, NonEmptyText, NonNegativeNumber
+from farm.model.base import Flag, JsonValue, Model, NonEmptyText, NonNegativeNumber, wrong
 from farm.model.patterns import PatternError, compile_regex
 from farm.model.tool_names import nearly_known_tool
 
 
-def wrong(message: str) -> PydanticCustomError:
-    """Make the error that tells an author, in these words, what is wrong."""
-    # PydanticCustomError formats its template: braces in an author's text must survive it.
-    return PydanticCustomError("wrong", "{message}", {"message": message})
-
-
 def _check_tool_name(name: str) -> str:
+    if not name.startswith("=") and any(char in name for char in "|*()"):
+        raise wrong(f'tool "{name}" is no name: patterns go under "params", several tools in several entries')
     if meant := nearly_known_tool(name):
         raise wrong(f'unknown tool "{name}"; did you mean "{meant}"?')
     return name
@@ -29,6 +24,13 @@ def _check_regex(pattern: str) -> str:
     except PatternError as error:
         raise wrong(str(error)) from None
     return pattern
+
+
+def _check_patterns(params: dict[str, Any]) -> dict[str, Any]:
+    for name, pattern in params.items():
+        if pattern is None:  # it would match next to nothing, and `called: false` pass whatever happens
+            raise wrong(f'"{name}" is empty; give it a pattern ("null", in quotes, matches a null)')
+    return params
 
 
 def _check_required(value: Any) -> Any:
@@ -61,7 +63,11 @@ _ONE_OR_MORE = WithJsonSchema(
     }
 )
 OneOrMoreTexts = Annotated[Texts, BeforeValidator(_one_or_many), _ONE_OR_MORE]
-Params = dict[str, JsonValue]
+Params = Annotated[
+    dict[str, JsonValue],
+    AfterValidator(_check_patterns),
+    WithJsonSchema({"type": "object", "additionalProperties": {"not": {"type": "null"}}}),
+]
 WorkspacePath = Annotated[NonEmptyText, AfterValidator(_check_workspace_path)]
 WorkspacePaths = Annotated[
     tuple[WorkspacePath, ...], Field(min_length=1), BeforeValidator(_one_or_many), _ONE_OR_MORE

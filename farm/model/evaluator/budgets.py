@@ -4,8 +4,8 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from farm.model.base import Count, NonNegativeNumber, PositiveNumber, Score
-from farm.model.evaluator.base import EvaluatorBase, wrong
+from farm.model.base import Count, NonNegativeNumber, PositiveNumber, Score, wrong
+from farm.model.evaluator.base import EvaluatorBase
 
 
 class LatencySpec(EvaluatorBase):

@@ -13,8 +13,9 @@ from farm.model.base import (
     Number,
     PositiveCount,
     PositiveNumber,
+    wrong,
 )
-from farm.model.evaluator.base import EvaluatorBase, wrong
+from farm.model.evaluator.base import EvaluatorBase
 
 
 class StdoutReview(Model):

@@ -4,13 +4,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from farm.model.base import Count, Flag, JsonValue, Model, PositiveNumber
-from farm.model.evaluator.base import EvaluatorBase, Params, ToolName, wrong
+from farm.model.base import Count, Flag, JsonValue, Model, PositiveNumber, wrong
+from farm.model.evaluator.base import EvaluatorBase, Params, ToolName
 
 
 def _call_index(value: Any) -> Any:
     # YAML keys arrive as text, see farm.documents.
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 and int(value) >= 1:
+    # Not `01`: beside `1` it would be the same call, and one of the two be lost.
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10 and value[0] != "0":
         return int(value)
     if isinstance(value, int) and value >= 1:
         return value
@@ -18,6 +19,10 @@ def _call_index(value: Any) -> Any:
 
 
 PositiveIndex = Annotated[int, BeforeValidator(_call_index)]
+
+
+# What a tool call assertion may have and still ask nothing, if no call is enough.
+_ALWAYS_TRUE_KEYS = {*EvaluatorBase.model_fields, "tool", "params", "min_calls"}
 
 
 class ToolCallSpec(EvaluatorBase):
@@ -58,6 +63,8 @@ class ToolCallSpec(EvaluatorBase):
             self.called or self.called_after or self.called_before
         ):
             raise wrong("no call is allowed, so none can be expected or come in any order")
+        if self.model_fields_set <= _ALWAYS_TRUE_KEYS and self.min_calls == 0:
+            raise wrong('"min_calls: 0" alone always passes')
         return self
 
 
@@ -88,8 +95,8 @@ class ToolTrajectorySpec(EvaluatorBase):
     @model_validator(mode="after")
     def _mode_has_what_it_needs(self) -> Self:
         if self.mode == "any_order":
-            if not self.minimums and not self.expected:
-                raise wrong('mode "any_order" needs "minimums" or "expected"')
+            if not any(self.minimums.values()) and not self.expected:
+                raise wrong('mode "any_order" needs "minimums" above 0, or "expected"')
             return self
         if self.minimums:
             raise wrong(f'"minimums" goes with mode "any_order", not "{self.mode}"')

@@ -4,8 +4,8 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
-from farm.model.base import NonEmptyText
-from farm.model.evaluator.base import EvaluatorBase, Regex, WorkspacePath, WorkspacePaths, wrong
+from farm.model.base import NonEmptyText, wrong
+from farm.model.evaluator.base import EvaluatorBase, Regex, WorkspacePath, WorkspacePaths
 
 
 class FileExistsSpec(EvaluatorBase):

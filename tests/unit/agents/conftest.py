@@ -23,22 +23,21 @@ def make_session(workspace: Workspace, tmp_path: Path) -> Callable[..., Session]
         timeout_seconds: float = 10,
         spec: AgentBase | None = None,
         watch: list[ToolCall] | None = None,
+        model: str | None = None,
+        attempt: int = 1,
         **case,
     ) -> Session:
+        case.setdefault("id", "suite::case")
+        case.setdefault("input_messages", (Message(role="user", content="go"),))
         return Session(
-            case=Case(
-                id="suite::case",
-                name="case",
-                file="suite.yaml",
-                input_messages=(Message(role="user", content="go"),),
-                evaluators=(),
-                **case,
-            ),
+            case=Case(name="case", file="suite.yaml", evaluators=(), **case),
             agent="tester",
             spec=spec or ScriptedSpec(),
             workspace=workspace,
             files=tmp_path,
             timeout_seconds=timeout_seconds,
+            model=model,
+            attempt=attempt,
             on_tool_call=(watch if watch is not None else []).append,
         )
 

@@ -18,7 +18,7 @@ def test_the_registry_covers_every_kind_of_agent():
 def test_every_agent_says_whether_it_can_run():
     usable = {kind for kind, agent in AGENTS.items() if agent.availability().usable}
 
-    assert usable == {"replay", "scripted"}
+    assert usable == {"command", "replay", "scripted"}
     assert all(agent.availability().reason for kind, agent in AGENTS.items() if kind not in usable)
 
 

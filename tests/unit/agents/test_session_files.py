@@ -201,12 +201,21 @@ class TestLog:
         assert calls_of(transcript) == [("Bash", "toolu_S1", None, False)]
         assert transcript.final_text == ""
 
-    def test_a_cut_off_last_line_is_tolerated(self, recording):
+    def test_a_log_that_breaks_off_in_a_line_is_a_killed_session(self, recording):
         whole = (FIXTURES / "log.jsonl").read_bytes()
-        assert b"Write" in whole
         cut = recording(text=whole[: whole.index(b"toolu_A4")])
 
-        assert [call.tool for call in read_session(cut).tool_calls()] == ["Read", "Bash", "Agent"]
+        with pytest.raises(SessionError) as error:
+            read_session(cut)
+        assert error.value.kind == "no_result"
+
+    @pytest.mark.parametrize("kind", ["user", "summary"])
+    def test_a_log_without_a_line_of_the_agent_is_not_graded(self, recording, kind):
+        line = {"sessionId": "s", "type": kind, "message": {"role": "user", "content": "hi"}}
+
+        with pytest.raises(SessionError) as error:
+            read_session(recording(line))
+        assert error.value.kind == "no_result"
 
     def test_a_broken_line_elsewhere_is_an_error_with_its_place(self, recording):
         lines = (FIXTURES / "log.jsonl").read_text().splitlines()
@@ -337,6 +346,21 @@ class TestCommandOutput:
     def test_an_empty_list_of_messages_says_that_there_were_none(self, recording):
         assert read_session(recording({"text": "answer", "output_messages": []})).output_messages == ()
 
+    def test_calls_that_only_the_trace_has_are_not_lost(self, recording):
+        trace = [{"type": "tool_call", "name": "Bash"}]
+
+        (call,) = read_session(recording({"output_messages": [], "trace": trace})).tool_calls()
+        assert call.tool == "Bash"
+        messages = [{"role": "assistant", "content": "done"}]
+        with pytest.raises(InputError, match="has no tool_calls, but the trace has"):
+            read_session(recording({"output_messages": messages, "trace": trace}))
+
+    def test_calls_in_the_form_of_another_api_are_not_lost(self, recording):
+        content = [{"type": "tool_use", "id": "1", "name": "Bash", "input": {}}]
+
+        with pytest.raises(InputError, match=r"output_messages\[0\].content: has a tool_use block"):
+            read_session(recording({"output_messages": [{"role": "assistant", "content": content}]}))
+
     def test_a_record_over_many_lines_is_read(self, recording):
         path = recording(text=json.dumps({"text": "answer"}, indent=2))
 
@@ -410,6 +434,11 @@ class TestTranscriptFile:
         assert json.loads(dumped)["schema"] == "farm.transcript/1"
         assert read_session(recording(text=dumped)) == transcript
         assert dump_transcript(read_session(recording(text=dumped))) == dumped
+
+    @pytest.mark.parametrize("more", [b'{"schema": "farm.transcript/1", "agent": "x"}\n', b'{"schema": "fa'])
+    def test_a_transcript_stands_alone_in_its_file(self, recording, more):
+        with pytest.raises(InputError, match=":2:1: a transcript stands alone in its file"):
+            read_session(recording(text=dump_transcript(Transcript(agent="x")) + more))
 
     def test_text_without_a_utf8_form_is_written_all_the_same(self):
         assert b'"half ?"' in dump_transcript(

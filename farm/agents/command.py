@@ -1,0 +1,217 @@
+"""The `command` agent: any program, started by a template, its output the session's record."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from farm.agents.base import Availability, Session
+from farm.agents.prompt import prompt_text
+from farm.agents.records import Records, parse_records
+from farm.agents.session_files import read_output
+from farm.agents.wire import has_answer
+from farm.errors import InputError, SessionError
+from farm.model.agent import CommandSpec
+from farm.model.command_template import fill_template
+from farm.model.messages import referenced_files
+from farm.model.transcript import Transcript
+from farm.sessions.process import CommandNotStartedError, ProcessResult, run_process
+
+MAX_OUTPUT_BYTES = 10 * 2**20  # of stdout and of the output file
+MODEL_VARIABLE = "FARM_MODEL"  # tells the program which model it is to use, if somebody said so
+
+_SHELL = "/bin/sh"
+_SHELL_COULD_NOT = (126, 127)  # by POSIX: found but not executable, not found
+# Another time, the machine may have more to give.
+_OUT_OF_RESOURCES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+
+
+class CommandAgent:
+    """Runs the command that farm.yaml gives this agent."""
+
+    acts = True
+
+    def availability(self) -> Availability:
+        """Say whether there is a shell; the program itself may come with a workspace."""
+        if os.access(_SHELL, os.X_OK):
+            return Availability(usable=True)
+        return Availability(usable=False, reason=f"there is no {_SHELL}")
+
+    def run(self, session: Session) -> Transcript:
+        """Run the command in the workspace; its end decides whether there is anything to read."""
+        exchange = _open_exchange(session)
+        result = _run_command(session, exchange)
+        _check_end(result, session.timeout_seconds)
+        read = _read_transcript(session, exchange, result)
+        transcript = read.model_copy(
+            update={
+                "agent": session.agent,
+                "model": session.model,
+                "exit_code": result.exit_code,
+                "duration_ms": result.duration_ms if read.duration_ms is None else read.duration_ms,
+            }
+        )
+        for call in transcript.tool_calls():
+            session.on_tool_call(call)
+        return transcript
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    """What passes between the farm and the program, beside the workspace: nothing of it is a change."""
+
+    prompt: str
+    prompt_file: Path
+    output_file: Path
+    files: Mapping[str, Path]  # the case's names to where the program can read them
+
+
+def _open_exchange(session: Session) -> _Exchange:
+    place = Path(tempfile.mkdtemp(prefix="session-", dir=session.workspace.tmp))
+    files = _copy_files(session, place / "files")
+    prompt = prompt_text(session.case.input_messages, files)
+    exchange = _Exchange(prompt, place / "prompt.txt", place / "output", files)
+    exchange.prompt_file.write_bytes(prompt.encode(errors="replace"))
+    return exchange
+
+
+def _copy_files(session: Session, target: Path) -> dict[str, Path]:
+    """Copy the files that the input refers to: the originals are the same for all trials."""
+    copies: dict[str, Path] = {}
+    for name in referenced_files(session.case.input_messages):
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise SessionError("missing_file", f'file "{name}" lies outside the suite', retryable=False)
+        copies[name] = target / name
+        copies[name].parent.mkdir(parents=True, exist_ok=True)
+        try:
+            shutil.copyfile(session.files / name, copies[name])
+        except OSError as error:
+            raise SessionError("missing_file", f'file "{name}": {error.strerror}', retryable=False) from error
+    return copies
+
+
+def _run_command(session: Session, exchange: _Exchange) -> ProcessResult:
+    assert isinstance(session.spec, CommandSpec)
+    template = session.spec.command
+    command = fill_template(
+        template,
+        {
+            "PROMPT": exchange.prompt,
+            "PROMPT_FILE": str(exchange.prompt_file),
+            "OUTPUT_FILE": str(exchange.output_file),
+            "EVAL_ID": session.case.id,
+            "ATTEMPT": str(session.attempt),
+            "FILES": [str(path) for path in exchange.files.values()],
+        },
+    )
+    model = {MODEL_VARIABLE: session.model} if session.model else {}
+    try:
+        return run_process(
+            command,
+            cwd=session.workspace.directory,
+            env=session.workspace.environment({**model, **session.spec.env, **session.case.env}),
+            timeout_seconds=session.timeout_seconds,
+            output_limit_bytes=MAX_OUTPUT_BYTES,
+        )
+    except CommandNotStartedError as error:
+        raise _why_not_started(error, template, command) from error
+
+
+def _why_not_started(error: CommandNotStartedError, template: str, command: str) -> SessionError:
+    code = error.__cause__.errno if isinstance(error.__cause__, OSError) else None
+    advice = "use {PROMPT_FILE} in place of {PROMPT}"
+    if code == errno.E2BIG and "{PROMPT}" in template:
+        size = f"{len(command.encode(errors='replace')):,} bytes"
+        return SessionError(
+            "bad_prompt",
+            f"with the prompt in it, the command is too long ({size}); {advice}",
+            retryable=False,
+        )
+    if "\0" in command:
+        return SessionError("bad_prompt", f"no command can hold a NUL character; {advice}", retryable=False)
+    return SessionError("agent_unavailable", str(error), retryable=code in _OUT_OF_RESOURCES)
+
+
+def _check_end(result: ProcessResult, timeout_seconds: float) -> None:
+    code = result.exit_code
+    said = (result.stderr or result.stdout).decode(errors="replace").strip()[-500:]
+    because = f": {said}" if said else ""
+    if result.timed_out:
+        message = f"the session took longer than {timeout_seconds:g} s{because}"
+        raise SessionError("timeout", message, retryable=True)
+    if code in _SHELL_COULD_NOT:
+        message = f"the command can't be run here (exit code {code}){because}"
+        raise SessionError("agent_unavailable", message, retryable=False)
+    if name := _signal_name(code):
+        raise SessionError("killed", f"the command was killed by {name}{because}", retryable=True)
+    if code != 0:
+        raise SessionError("crashed", f"the command ended with exit code {code}{because}", retryable=True)
+
+
+def _signal_name(exit_code: int) -> str | None:
+    """Name the signal behind an exit code: negative, or 128 more if the shell passes on a program's end."""
+    try:
+        return signal.Signals(-exit_code if exit_code < 0 else exit_code - 128).name
+    except ValueError:
+        return f"signal {-exit_code}" if exit_code < 0 else None
+
+
+def _read_transcript(session: Session, exchange: _Exchange, result: ProcessResult) -> Transcript:
+    source, content = "output file", _read_output_file(exchange.output_file)
+    if not content:
+        source, content = "stdout", result.stdout
+        if result.truncated and len(content) >= MAX_OUTPUT_BYTES:
+            raise _bad_output("stdout: is larger than can be read")
+    text = content.decode("utf-8-sig", errors="replace")
+    records = _find_records(text, source)
+    if records is None:
+        return Transcript(agent=session.agent, final_text=text.rstrip("\r\n"))
+    try:
+        return read_output(records, source, session.case.id)
+    except InputError as error:
+        raise _bad_output(str(error)) from error
+
+
+def _read_output_file(path: Path) -> bytes:
+    """Read the file that the program may have written; it may also have put anything else in its place."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise _bad_output(f"output file: can't be read: {error.strerror}") from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _bad_output("output file: is not a file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(MAX_OUTPUT_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > MAX_OUTPUT_BYTES:
+        raise _bad_output(f"output file: is larger than {MAX_OUTPUT_BYTES} bytes")
+    return content
+
+
+def _find_records(text: str, source: str) -> Records | None:
+    """Take an object, or an object a line, for a record if one says what a session did or said.
+
+    Anything else is the answer itself, also JSON of another shape.
+    """
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        records = parse_records(text.encode(), source)
+    except InputError:
+        return None
+    return records if any(has_answer(record.data) for record in records.items) else None
+
+
+def _bad_output(message: str) -> SessionError:
+    return SessionError("bad_output", message, retryable=False)
