@@ -5,6 +5,7 @@
     FarmError                 anything a user can cause or must know of; printed without traceback
     ├── InputError            test files or farm.yaml are wrong; carries every Problem found
     ├── UsageError            the command line asks for something impossible
+    ├── OutputError           results can't be written: the disk is full, the directory is gone
     ├── SessionError          a session did not end properly: the trial is errored, never failed
     └── EvaluatorError        an evaluator could not judge: its verdict is errored, never failed
 """
@@ -47,6 +48,12 @@ class InputError(FarmError):
 
 class UsageError(FarmError):
     """The command line asks for something that can't be done; nothing has run."""
+
+
+class OutputError(FarmError):
+    """What was found out can't be written down, so nobody can tell what it was."""
+
+    exit_code = 3
 
 
 class SessionError(FarmError):

@@ -11,13 +11,13 @@ from typing import Literal
 
 from farm.agents.base import ignore_tool_call
 from farm.agents.session_files import dump_transcript
-from farm.errors import UsageError
+from farm.errors import OutputError, UsageError
 from farm.model.agent import AgentBase
 from farm.model.messages import ToolCall
 from farm.model.report import CaseReport, Engine, SuiteReport, TrialReport
 from farm.model.suite import Case, Suite
 from farm.model.verdict import Outcome
-from farm.reporting.json import dump_report
+from farm.reporting.json import dump_report, is_report
 from farm.reporting.summarize import summarize_case, total
 from farm.running import TrialPlan, run_trial
 from farm.settings import Settings
@@ -71,7 +71,7 @@ def run_in_process(suite: Suite, settings: Settings, options: RunOptions) -> tup
         engine=Engine(workers=1, executions=run.executions),
         cases=tuple(reports),
     )
-    (run.out / "report.json").write_bytes(dump_report(report))
+    run.write("report.json", dump_report(report))
     return report, run.out
 
 
@@ -102,6 +102,13 @@ class _Run:
         ]
         return self._summarize(case, [] if case.skip is not None else trials)
 
+    def write(self, name: str, content: bytes) -> None:
+        """Write one of the run's files."""
+        try:
+            (self.out / name).write_bytes(content)
+        except OSError as error:
+            raise OutputError(f"{self.out / name}: can't be written: {error.strerror}") from None
+
     def _run_trials(self, case: Case) -> Iterator[TrialReport]:
         for number in range(1, case.trials.count + 1):
             self.executions += 1
@@ -112,7 +119,7 @@ class _Run:
                 yield result.report
                 continue
             name = f"transcripts/{self.executions:05}.json"
-            (self.out / name).write_bytes(dump_transcript(result.transcript))
+            self.write(name, dump_transcript(result.transcript))
             yield result.report.model_copy(update={"transcript": name})
 
     def _plan(self, case: Case, trial: int) -> TrialPlan:
@@ -159,13 +166,21 @@ class _Run:
         agent, spec = self._agent(case)
         return summarize_case(case, trials, agent=agent, model=self._model(case, spec))
 
+    def _remove_earlier_run(self, transcripts: Path) -> None:
+        """Remove what an earlier run wrote here, and nothing that is not ours: `--out .` is easily said."""
+        report = self.out / "report.json"
+        if not is_report(report.read_bytes()):
+            raise UsageError(f"{report} exists, and is no report of the farm; choose another --out")
+        report.unlink()
+        for old in transcripts.glob("*.json"):
+            if old.stem.isdecimal():
+                old.unlink()
+
     def _make_out(self) -> None:
         transcripts = self.out / "transcripts"
         try:
             if (self.out / "report.json").exists():  # an earlier run's: no transcript of it may stay
-                (self.out / "report.json").unlink()
-                for old in transcripts.glob("*.json"):
-                    old.unlink()
+                self._remove_earlier_run(transcripts)
             transcripts.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{self.out}: can't be written to: {error.strerror}") from None

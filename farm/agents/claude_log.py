@@ -1,7 +1,8 @@
 """Turn a Claude Code session log, with the logs of its subagents beside it, into a Transcript.
 
-A log has no result line, so how the session ended can't be told: it is graded as it is. Only one that ends
-with an error of the API is none of the agent's doing.
+A log has no result line, so how the session ended can't be told: it is graded as it is. But not one that
+ends with an error of the API, which is none of the agent's doing; nor one that breaks off in a line, since
+the call that is lost may be the forbidden one; nor one in which the agent never said or did anything.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from farm.agents.claude_messages import Conversation, milliseconds_between, pars
 from farm.agents.claude_stream import add_usage, api_error
 from farm.agents.records import Record, read_records
 from farm.agents.wire import WireError, usage_of
+from farm.errors import SessionError
 from farm.model.transcript import Transcript, Usage
 
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
@@ -34,8 +36,14 @@ def read_subagent_records(log: Path) -> tuple[Record, ...]:
     )
 
 
-def transcript_of_log(records: Sequence[Record], subagents: Sequence[Record] = ()) -> Transcript:
+def transcript_of_log(
+    records: Sequence[Record], subagents: Sequence[Record] = (), *, cut_off: bool = False
+) -> Transcript:
     """Turn a log's lines into the session's transcript, those of subagents in their place by time."""
+    if cut_off:
+        raise SessionError(
+            "no_result", "the session was killed: its log breaks off in a line", retryable=True
+        )
     lines = _once_each(records)
     if subagents:
         lines = _by_time(lines, _once_each(subagents))
@@ -119,7 +127,9 @@ def _by_time(lines: list[Record], others: list[Record]) -> list[Record]:
 
 def _check_end(lines: Sequence[Record]) -> None:
     said = [line for line in lines if line.data.get("type") == "assistant"]
-    if said and _is_error(said[-1]) and said[-1].data.get("isSidechain") is not True:
+    if not said:
+        raise SessionError("no_result", "the log has no line of the agent", retryable=True)
+    if _is_error(said[-1]) and said[-1].data.get("isSidechain") is not True:
         texts = [block["text"] for block in _content_blocks(said[-1]) if isinstance(block.get("text"), str)]
         raise api_error(said[-1].data.get("apiErrorStatus"), "\n".join(texts) or "the API failed")
 

@@ -69,9 +69,19 @@ def _search(directory: Path, patterns: list[str] | None, *, recursive: bool) -> 
             if entry.is_dir(follow_symlinks=False):
                 if recursive and entry.name not in NEVER_ENTERED:
                     inner.append(entry.path)
-            elif _wanted(entry.path[base:], entry.name, patterns) and entry.is_file():
+            elif _wanted(entry.path[base:], entry.name, patterns) and _may_be_read(entry):
                 yield Path(entry.path)
         pending.extend(reversed(inner))
+
+
+def _may_be_read(entry: os.DirEntry[str]) -> bool:
+    """Say whether to read it: a file, or a link that leads nowhere, so that its reader complains of it."""
+    try:
+        leads_nowhere = entry.is_symlink() and not Path(entry.path).exists()
+        # Emacs locks a file that is being edited by such a link, `.#name`.
+        return entry.is_file() or (leads_nowhere and not entry.name.startswith(".#"))
+    except OSError:  # a link that leads in a circle
+        return True
 
 
 def _wanted(relative: str, name: str, patterns: list[str] | None) -> bool:

@@ -16,7 +16,7 @@ from farm.authoring.sources import Source
 from farm.documents.checking import check
 from farm.documents.json_lines import Line, parse_json_lines
 from farm.documents.yaml import Document, KeyPath, parse_yaml
-from farm.errors import InputError
+from farm.errors import InputError, Problem
 from farm.model.messages import Message
 
 _EVALUATORS = ("evaluators", "assertions")
@@ -33,6 +33,7 @@ class EvalFileReader:
         self._suite = EvalFile()
         self._suite_input: tuple[Message, ...] = ()
         self._suite_evaluators: tuple[Any, ...] = ()
+        self._suite_is_judged = False  # whether it asks for evaluators, be they right or wrong
 
     def read_suite(self) -> None:
         """Read the document as a suite: its defaults, then its cases, wherever they are."""
@@ -48,6 +49,7 @@ class EvalFileReader:
         suite = check(EvalFile, data, document, (), source.problems, "an eval file")
         self._suite_input = MessageEntries(document, source.references, source.problems).read_input(data, ())
         self._suite_evaluators = self._evaluators(data, document, (), source)
+        self._suite_is_judged = self._has_evaluators(data)
         if suite is None:
             return
         agent = self._agent(suite, document, ())
@@ -114,10 +116,18 @@ class EvalFileReader:
         source = replace(self._source, path=path)
         text = source.read_text()
         if path.suffix == ".jsonl":
-            self.read_lines(parse_json_lines(text, source.shown), source)
+            lines = parse_json_lines(text, source.shown)
+            if not lines:
+                raise InputError([Problem(source.shown, 1, 1, "the file is empty")])
+            self.read_lines(lines, source)
             return
-        for document in parse_yaml(text, source.shown):
+        documents = parse_yaml(text, source.shown)
+        if not documents:
+            raise InputError([Problem(source.shown, 1, 1, "the file is empty")])
+        for document in documents:
             entries = document.data if isinstance(document.data, list) else [document.data]
+            if not entries:
+                source.problems.add(document, (), "the list of cases is empty")
             for at, entry in enumerate(entries):
                 self._read_case(entry, document, (at,) if isinstance(document.data, list) else (), source)
 
@@ -145,7 +155,7 @@ class EvalFileReader:
             source.problems.add(document, path, 'the key "id" is missing')
         if not self._suite_input and raw.get("input") is None and raw.get("input_messages") is None:
             source.problems.add(document, path, 'the key "input" is missing')
-        if not self._has_evaluators(raw) and not self._has_evaluators(self._document.data):
+        if not self._suite_is_judged and not self._has_evaluators(raw):
             source.problems.add(
                 document, path, "a case needs at least one evaluator: nothing would be checked"
             )
@@ -183,12 +193,11 @@ class EvalFileReader:
         specs += entries.read(nested, (*path, "execution", "evaluators"))
         return specs + entries.read_rubrics(raw.get("rubrics"), (*path, "rubrics"))
 
-    def _has_evaluators(self, raw: Any) -> bool:
+    def _has_evaluators(self, raw: dict[str, Any]) -> bool:
         """Say whether evaluators are asked for, be they right or wrong."""
-        execution = raw.get("execution") if isinstance(raw, dict) else None
-        return isinstance(raw, dict) and (
-            any(raw.get(key) is not None for key in (*_EVALUATORS, "rubrics"))
-            or (isinstance(execution, dict) and execution.get("evaluators") is not None)
+        execution = raw.get("execution")
+        return any(raw.get(key) is not None for key in (*_EVALUATORS, "rubrics")) or (
+            isinstance(execution, dict) and execution.get("evaluators") is not None
         )
 
     def _agent(self, entry: EvalSettings, document: Document, path: KeyPath) -> str | None:

@@ -114,7 +114,7 @@ def _read_yaml(source: Source, candidate: Candidate, data_files: set[Path]) -> s
         reason = _read_document(source, document, stem)
         if reason is None:
             continue
-        if candidate.named or number > 1:
+        if candidate.named or number > 1 or any(map(_is_marked, documents)):
             source.problems.add(document, (), f"not a test: {reason}")
         else:
             return reason
@@ -123,7 +123,7 @@ def _read_yaml(source: Source, candidate: Candidate, data_files: set[Path]) -> s
 
 def _read_document(source: Source, document: Document, stem: str) -> str | None:
     data = document.data
-    if isinstance(data, list) and data and isinstance(data[0], dict) and _marks(data[0]):
+    if isinstance(data, list) and _is_marked(document):
         EvalFileReader(source, document, stem).read_list()
         return None
     if not isinstance(data, dict):
@@ -194,6 +194,12 @@ def _is_sidecar(documents: list[Document]) -> bool:
     )
 
 
+def _is_marked(document: Document) -> bool:
+    """Say whether a document, or an item of a list, has a key that makes it a test."""
+    items = document.data if isinstance(document.data, list) else [document.data]
+    return any(isinstance(item, dict) and _marks(item) for item in items)
+
+
 def _marks(data: dict[str, Any]) -> list[str]:
     return [key for key in MARKS if key in data]
 
@@ -206,7 +212,9 @@ def _check_ids(sources: Iterable[Source]) -> None:
             other = seen.setdefault(case.id, case)
             if other is not case:
                 message = f'duplicate id "{case.id}": it is also at {other.file}:{other.line}'
-                source.problems.extend([Problem(source.shown, case.line, 1, message)])
+                # A case file's case is not in the file that named it.
+                shown = source.shown if case.file == source.name else os.path.relpath(source.root / case.file)
+                source.problems.extend([Problem(shown, case.line, 1, message)])
 
 
 def _test_files(sources: Iterable[Source]) -> set[str]:

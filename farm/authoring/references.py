@@ -65,7 +65,10 @@ class References:
         pattern = pattern.removeprefix("file://")
         if not _is_glob(pattern):
             return [self._root / self.find(pattern)]
-        return [self._root / self._name(path, pattern) for path in self._glob(pattern) if path.is_file()]
+        files = [path for path in self._glob(pattern) if path.is_file()]
+        if not files:
+            raise BrokenReferenceError(f'"{pattern}" matches directories only, and no file')
+        return [self._root / self._name(path, pattern) for path in files]
 
     def directory(self, path: str | None) -> str:
         """Give a directory under the suite root; without a path, the test file's own."""

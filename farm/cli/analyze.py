@@ -9,7 +9,7 @@ from pathlib import Path
 from farm.agents.session_files import read_session
 from farm.authoring.load import load_suite
 from farm.authoring.select import select_cases
-from farm.cli.options import add_case_option, echo, existing_directory, painter
+from farm.cli.options import add_case_option, echo, existing_directory, given_path, painter
 from farm.evaluators.base import EvaluationContext
 from farm.evaluators.registry import judge
 from farm.model.suite import Case
@@ -20,8 +20,8 @@ from farm.reporting.terminal import results_line, safe, verdict_lines
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("test", type=Path, metavar="TEST", help="a test file")
-    parser.add_argument("session", type=Path, metavar="SESSION", help="a recorded session")
+    parser.add_argument("test", type=given_path, metavar="TEST", help="a test file")
+    parser.add_argument("session", type=given_path, metavar="SESSION", help="a recorded session")
     add_case_option(parser)
     parser.add_argument(
         "-w",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from inspect import cleandoc
@@ -16,7 +17,7 @@ from typing import Any
 
 from farm import __version__
 from farm.cli.options import Parser, echo
-from farm.errors import FarmError, InputError, UsageError
+from farm.errors import FarmError, InputError, OutputError, UsageError
 
 # What `farm --help` says of each command. Its module has the same name, or the one in _MODULES.
 COMMANDS = {
@@ -37,9 +38,35 @@ EXIT_PIPE_CLOSED = 141
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without ✓ can do without
+    _listen_for_the_end()
     sys.exit(_guarded(lambda: _run(list(sys.argv[1:] if arguments is None else arguments))))
+
+
+def _open_closed_streams() -> None:
+    """Give print() somewhere to go: Python has no stream where the shell has closed one (`>&-`)."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123 — open until the end
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
+
+
+def _listen_for_the_end() -> None:
+    """Take a polite kill, or a closed terminal, like Ctrl-C: else running sessions would be left behind."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores it: so do we
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, _frame: object) -> None:
+    signal.signal(number, lambda *_: None)  # once is enough: what is cleaned up now is not to be disturbed
+    raise KeyboardInterrupt
+
+
+def _give_up_output() -> None:
+    """Lose what could not be written, or Python would try again at the exit, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _guarded(command: Callable[[], int]) -> int:
@@ -47,6 +74,10 @@ def _guarded(command: Callable[[], int]) -> int:
         code = command()
         sys.stdout.flush()
         return code
+    except OutputError as error:
+        _give_up_output()
+        echo(_message(error), err=True)
+        return error.exit_code
     except FarmError as error:
         echo(_message(error), err=True)
         return error.exit_code
@@ -55,7 +86,7 @@ def _guarded(command: Callable[[], int]) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone; nothing more can be said to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return EXIT_PIPE_CLOSED
     except Exception as bug:  # noqa: BLE001 — the one place where a bug of ours becomes an exit code
         import traceback

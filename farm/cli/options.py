@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-from farm.errors import UsageError
+from farm.errors import OutputError, UsageError
 
 _COLORS = {"red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
 
@@ -29,12 +29,21 @@ class Parser(argparse.ArgumentParser):
         """Raise what argparse would print."""
         raise UsageError(f"{message}; see {self.prog} --help")
 
+    def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002
+        """Print help as everything else is printed."""
+        echo(message.rstrip("\n"))
+
 
 def add_discovery_options(parser: argparse.ArgumentParser) -> None:
     """Add the paths, and the options that say which files of a directory are looked at."""
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a test file, or a directory")
     parser.add_argument(
-        "--pattern", metavar="GLOB", help='which files of a directory are tests, such as "*.{eval,test}.yaml"'
+        "paths", nargs="+", type=given_path, metavar="PATH", help="a test file, or a directory"
+    )
+    parser.add_argument(
+        "--pattern",
+        type=given,
+        metavar="GLOB",
+        help='which files of a directory are tests, such as "*.{eval,test}.yaml"',
     )
     parser.add_argument("--no-recursive", action="store_true", help="don't search directories in directories")
 
@@ -44,15 +53,28 @@ def add_case_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--case",
         action="append",
+        type=given,
         default=[],
         metavar="ID",
         help="only cases with this id (a glob); repeatable",
     )
 
 
+def given(text: str) -> str:
+    """Take an argument that must not be empty, as that of an unset variable is."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty")
+    return text
+
+
+def given_path(text: str) -> Path:
+    """Take a path: an empty one is a slip, not the current directory."""
+    return Path(given(text))
+
+
 def existing_directory(text: str) -> Path:
     """Take an argument that must be a directory."""
-    path = Path(text)
+    path = given_path(text)
     if not path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is not a directory")
     return path
@@ -70,7 +92,15 @@ def painter(stream: TextIO | None = None) -> Callable[[str, str], str]:
 
 def echo(text: str, *, err: bool = False) -> None:
     """Print a line: data to standard output, all else to standard error."""
-    print(text, file=sys.stderr if err else sys.stdout, flush=True)
+    stream = sys.stderr if err else sys.stdout
+    try:
+        print(text, file=stream, flush=True)
+    except OSError as error:
+        if err:  # nobody is left to be told
+            return
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise OutputError(f"can't write to standard output: {error.strerror}") from None
 
 
 def _paint(text: str, color: str) -> str:

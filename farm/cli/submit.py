@@ -8,7 +8,15 @@ from pathlib import Path
 
 from farm.authoring.load import load_suite
 from farm.authoring.select import select_cases
-from farm.cli.options import add_case_option, add_discovery_options, echo, existing_directory, painter
+from farm.cli.options import (
+    add_case_option,
+    add_discovery_options,
+    echo,
+    existing_directory,
+    given,
+    given_path,
+    painter,
+)
 from farm.errors import UsageError
 from farm.in_process import RunOptions, run_in_process
 from farm.model.messages import ToolCall
@@ -25,7 +33,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_discovery_options(parser)
     add_case_option(parser)
     add = parser.add_argument
-    add("--tag", action="append", default=[], metavar="TAG", help="only cases with this tag; repeatable")
+    add(
+        "--tag",
+        action="append",
+        type=given,
+        default=[],
+        metavar="TAG",
+        help="only cases with this tag; repeatable",
+    )
     add("--list-tests", action="store_true", help="print what would run, a line a case, and run nothing")
     add(
         "-w",
@@ -34,12 +49,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="DIR",
         help="fill the working directories from here",
     )
-    add("--agent", metavar="NAME", help="run all cases with this agent")
-    add("--model", metavar="MODEL", help="run all cases with this model")
+    add("--agent", type=given, metavar="NAME", help="run all cases with this agent")
+    add("--model", type=given, metavar="MODEL", help="run all cases with this model")
     add("--trials", type=_count, metavar="N", help="repeat each case so often")
     add("--timeout", type=_seconds, metavar="SECONDS", help="how long a session may take")
     add("--keep", choices=("failed", "all", "none"), default="none", help="keep working directories")
-    add("--out", type=Path, metavar="DIR", help="where the report goes (default: .farm/runs/RUN)")
+    add("--out", type=given_path, metavar="DIR", help="where the report goes (default: .farm/runs/RUN)")
     add("--json", action="store_true", help="print the report (or the list) as JSON")
     add("-v", "--verbose", action="store_true", help="show tool calls as they happen, and every verdict")
 

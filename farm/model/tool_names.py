@@ -53,8 +53,7 @@ def canonical_tool_name(name: str) -> str:
 
     An author writes `=Edits` for a tool that is really called so, and is no slip of Edit.
     """
-    if name.startswith("="):
-        return name[1:]
+    name = name.removeprefix("=")
     return _CANONICAL.get(name.casefold(), name)
 
 
@@ -67,7 +66,7 @@ def tool_key(name: str) -> str:
 def nearly_known_tool(name: str) -> str | None:
     """Name the known tool that an unknown name is most likely a slip of, if there is one."""
     spelling = name.casefold()
-    if spelling in _CANONICAL or len(spelling) < 4:
+    if spelling in _CANONICAL or len(spelling) < 4 or spelling.startswith("="):
         return None
     for known, canonical in _CANONICAL.items():
         slips = 1 if len(known) <= 5 else 2

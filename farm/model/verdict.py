@@ -27,10 +27,12 @@ class Verdict(Model):
 
 def outcome_of(verdicts: Iterable[Verdict]) -> Outcome:
     """Give a trial's outcome: a failed verdict decides; else one that was not reached leaves it open."""
+    verdicts = tuple(verdicts)
     outcomes = {verdict.outcome for verdict in verdicts if verdict.required}
     if "failed" in outcomes:
         return "failed"
-    return "errored" if "errored" in outcomes else "passed"
+    # Without any verdict nothing was looked at. No file leads here; if one did, it must not pass.
+    return "errored" if "errored" in outcomes or not verdicts else "passed"
 
 
 def mean_score(scores_and_weights: Iterable[tuple[float | None, float]]) -> float | None:

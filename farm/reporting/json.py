@@ -16,6 +16,15 @@ def dump_report(report: SuiteReport) -> bytes:
     return text.encode("utf-8", "replace") + b"\n"
 
 
+def is_report(data: bytes) -> bool:
+    """Say whether these bytes are a report of this farm."""
+    try:
+        raw = json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(raw, dict) and raw.get("schema") == REPORT_SCHEMA
+
+
 def parse_report(data: bytes) -> SuiteReport:
     """Read a report that dump_report wrote."""
     raw = json.loads(data)

@@ -21,6 +21,7 @@ DEFAULT_OUTPUT_LIMIT_BYTES = 10 * 2**20
 
 _CHUNK_BYTES = 65536
 _POLL_SECONDS = 0.02
+_LONGEST_WAIT_SECONDS = 3600.0  # epoll takes no more than 24 days at once; authors may
 
 # The command waits for one line, so that it is marked before it can start anything. Not preexec_fn: that
 # is unsafe in a process with threads.
@@ -137,7 +138,7 @@ class _Pipes:
             if handle is not None:
                 selector.register(handle, selectors.EVENT_READ)
             while (remaining := deadline - time.monotonic()) > 0:
-                wait_seconds = remaining if handle is not None else min(remaining, _POLL_SECONDS)
+                wait_seconds = min(remaining, _LONGEST_WAIT_SECONDS if handle is not None else _POLL_SECONDS)
                 ready = [key.fileobj for key, _ in selector.select(wait_seconds)]
                 for stream in ready:
                     if stream is self._stdin and self._write():

@@ -154,6 +154,9 @@ def test_an_agent_that_can_not_run_here_is_errored_never_failed(farm, project, w
         (["run", "tests", "--trials", "0"], "--trials: 0 is not a whole number from 1 to 1000"),
         (["run", "tests", "--timeout", "soon"], "--timeout: soon is not a number of seconds above 0"),
         (["run", "tests", "-w", "nowhere"], "nowhere is not a directory"),
+        (["run", ""], "farm: argument PATH: is empty; see farm run --help"),
+        (["run", "tests", "--agent", ""], "farm: argument --agent: is empty"),
+        (["run", "tests", "--out", ""], "farm: argument --out: is empty"),
         (
             ["run", "tests", "--agent", "cluade"],
             'farm: --agent: unknown agent "cluade"; did you mean "claude"?',
@@ -274,6 +277,48 @@ def test_an_interrupted_run_exits_with_130_and_keeps_what_is_done(project, write
     assert "Results: 1/2 passed, 1 cancelled" in rest
     (report,) = (project / ".farm" / "runs").glob("*/report.json")
     assert json.loads(report.read_text())["state"] == "interrupted"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_polite_kill_leaves_nothing_behind(project, write, tmp_path, number):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
+    steps = f"[{{tool: Bash, input: {{command: 'touch {scratch}/on; setsid sleep 300 # {mark}'}}}}]"
+    write("tests/slow.yaml", PASSING.replace('[{say: "hello there"}]', steps))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "farm", "run", "tests"],
+        cwd=project,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while not (scratch / "on").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(number)
+    shown, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Results: 1/2 passed, 1 cancelled" in shown
+    assert mark not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
+    assert [path.name for path in scratch.iterdir()] == ["on"]
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("run tests > /dev/full", 3, "farm: can't write to standard output: No space left on device\n"),
+        ("check tests > /dev/full", 3, "farm: can't write to standard output: No space left on device\n"),
+        ("run --help > /dev/full", 3, "farm: can't write to standard output: No space left on device\n"),
+        ("check nowhere 2> /dev/full", 2, ""),
+        ("run tests >&-", 0, ""),
+        ("run tests <&- >&- 2>&-", 0, ""),
+    ],
+)
+def test_output_that_can_not_be_written_is_no_bug(project, command, code, told):
+    shell = f"{sys.executable} -m farm {command}"
+    done = subprocess.run(["bash", "-c", shell], cwd=project, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (code, told)
 
 
 def test_a_reader_that_goes_away_is_no_error(project):

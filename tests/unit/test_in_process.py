@@ -9,7 +9,7 @@ import pytest
 
 from farm.agents.registry import AGENTS
 from farm.agents.session_files import read_session
-from farm.errors import UsageError
+from farm.errors import OutputError, UsageError
 from farm.in_process import RunOptions, new_run_id, run_in_process
 from farm.model.agent import ScriptedSpec
 from farm.model.suite import Case, Suite
@@ -132,3 +132,26 @@ def test_the_report_of_a_run_is_not_in_the_workspaces_of_the_next(tmp_path):
 def test_run_ids_sort_by_time_and_differ():
     assert re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{6}", new_run_id())
     assert new_run_id() != new_run_id()
+
+
+def test_a_report_that_can_not_be_written_is_no_bug_and_no_verdict(tmp_path):
+    remove = {"tool": "Bash", "input": {"command": f"rm -rf {tmp_path / 'out'}"}}
+    with pytest.raises(OutputError, match="can't be written: No such file or directory") as caught:
+        run(tmp_path, make_case(id="a", agent="scripted", script=[remove]))
+    assert caught.value.exit_code == 3
+
+
+def test_a_directory_that_is_written_to_again_loses_nothing_but_the_earlier_run(tmp_path):
+    _, out = run(tmp_path, scripted("a"), scripted("b"))
+    (out / "transcripts" / "mine.json").write_text("{}")
+    run(tmp_path, scripted("a"))
+    assert sorted(path.name for path in (out / "transcripts").iterdir()) == ["00001.json", "mine.json"]
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "not JSON", '{"schema": "another"}'])
+def test_a_report_of_another_program_is_not_overwritten(tmp_path, content):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.json").write_text(content)
+    with pytest.raises(UsageError, match="is no report of the farm; choose another --out"):
+        run(tmp_path, scripted("a"))
+    assert (tmp_path / "out" / "report.json").read_text() == content

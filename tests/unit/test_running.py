@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,10 @@ def test_the_exam_is_not_in_the_workspace(tmp_path):
 
 
 @pytest.mark.parametrize(("outcome", "said"), [("passed", "hello"), ("failed", "bye")])
-def test_the_working_directory_is_kept_only_for_the_outcomes_asked_for(tmp_path, outcome, said):
+def test_the_working_directory_is_kept_only_for_the_outcomes_asked_for(
+    tmp_path, tmp_path_factory, monkeypatch, outcome, said
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("kept")))  # pytest tidies it up
     kept = run(tmp_path, scripted({"say": said}), keep=lambda seen: seen == outcome)
     assert kept.workspace is not None
     assert (kept.workspace / "workspace").is_dir()

@@ -70,6 +70,12 @@ TABLE = {
     "a threshold too low": (assertion("stdout:\n  review: r\n  threshold: 0"), 6, 18, '"threshold" must be at least 1'),
     "call index 0": (assertion("tool: Read\nnth_call_params:\n  0:\n    a: b"), 6, 7, 'call index "0" must be a whole number from 1'),
     "a call index that is no number": (assertion("tool: Read\nnth_call_params:\n  first: {a: b}"), 6, 7, 'call index "first" must be a whole number from 1'),
+    "a call index with a zero": (assertion("tool: Read\nnth_call_params:\n  1: {a: b}\n  01: {a: c}"), 7, 7, 'call index "01" must be a whole number from 1'),
+    "a parameter without a pattern": (assertion("tool: Read\ncalled: false\nparams:\n  file_path: # *.env"), 7, 7, '"file_path" is empty; give it a pattern ("null", in quotes, matches a null)'),
+    "two tools in one name": (assertion("tool: Bash|Write\ncalled: false"), 4, 11, 'tool "Bash|Write" is no name: patterns go under "params", several tools in several entries'),
+    "a permission rule for a tool": (assertion("tool: Bash(rm *)\ncalled: false"), 4, 11, 'tool "Bash(rm *)" is no name: patterns go under "params", several tools in several entries'),
+    "a bound that bounds nothing": (assertion("tool: Read\nmin_calls: 0"), 4, 5, '"min_calls: 0" alone always passes'),
+    "minimums of nothing": (assertion("type: tool_trajectory\nmode: any_order\nminimums: {A: 0}"), 4, 5, 'mode "any_order" needs "minimums" above 0, or "expected"'),
     "called: false with a count": (assertion("tool: Read\ncalled: false\ncall_count: 1"), 4, 5, '"called: false" can\'t go with "call_count": no call is expected'),
     "bounds that cross": (assertion("tool: Read\nmin_calls: 3\nmax_calls: 2"), 4, 5, "at least 3 calls and at most 2 can't both be"),
     "a count beyond a bound": (assertion("tool: Read\ncall_count: 2\nmax_calls: 1"), 4, 5, "at least 2 calls and at most 1 can't both be"),
@@ -124,7 +130,7 @@ def test_a_slip_is_told_with_its_place_and_nothing_else_is(
 
 
 def test_null_is_a_value_in_an_author_s_own_data(load_case: LoadCase):
-    case = load_case(EVAL + "evaluators: [{tool: Read, params: {a: }}]\nmetadata: {a: , b: [~]}\n")
+    case = load_case(EVAL + "evaluators: [{tool: Read}]\nmetadata: {a: , b: [~]}\n")
     assert case.metadata == {"a": None, "b": [None]}
 
 

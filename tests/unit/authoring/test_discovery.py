@@ -293,3 +293,26 @@ def test_a_path_is_relative_to_the_current_directory(write, monkeypatch: pytest.
     with pytest.raises(InputError) as caught:
         load_suite([Path(".")])
     assert caught.value.problems == (Problem("b.yaml", 1, 9, '"prompt" must be text, not the number 5'),)
+
+
+def test_a_test_behind_a_document_that_is_none_is_not_left_out(problems_of: LoadProblems):
+    [problem] = problems_of({"a.yaml": f"title: x\n---\n{TEST}", "b.yaml": TEST})
+    assert str(problem).startswith("a.yaml:1:1: not a test: it has none of the keys")
+
+
+def test_a_list_of_cases_whose_first_has_a_slip_is_not_left_out(problems_of: LoadProblems):
+    problems = problems_of(
+        {"a.yaml": f'[{{"id": "z", "inptu": "x", "evaluators": ["?"]}}, {LINE}]', "b.yaml": TEST}
+    )
+    assert any('unknown key "inptu"' in str(problem) for problem in problems)
+
+
+@pytest.mark.parametrize("target", ["nowhere.yaml", "link.yaml"], ids=["nowhere", "in a circle"])
+def test_a_link_that_leads_nowhere_is_a_problem(write, target: str):
+    root = write({"a.yaml": TEST})
+    (root / "link.yaml").symlink_to(target)
+    (root / ".#a.yaml").symlink_to("editor@host.123")  # the lock of an editor is none of ours
+    with pytest.raises(InputError) as caught:
+        load_suite([root])
+    [problem] = caught.value.problems
+    assert str(problem).startswith("link.yaml:1:1: can't be read: ")

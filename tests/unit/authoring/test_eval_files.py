@@ -760,3 +760,38 @@ def test_a_recording_or_script_that_does_not_fit_is_a_problem(
 )
 def test_a_listed_case_needs_an_id_an_input_and_an_evaluator(problems_of: LoadProblems, case, message):
     assert problems_of(f"cases:\n  - {case}\n") == [Problem("case.yaml", 2, 5, message)]
+
+
+def test_the_evaluators_of_one_line_do_not_judge_the_others(problems_of: LoadProblems):
+    judged = json.dumps({"id": "a", "input": "go", "evaluators": ["good?"]})
+    [problem] = problems_of({"data.jsonl": f'{judged}\n{{"id": "b", "input": "go"}}\n'})
+    assert str(problem) == "data.jsonl:2:1: a case needs at least one evaluator: nothing would be checked"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("none.yaml", "none.yaml:1:1: the file is empty"),
+        ("none.jsonl", "none.jsonl:1:1: the file is empty"),
+        ("list.yaml", "list.yaml:1:1: the list of cases is empty"),
+        ("dir*", 's.yaml:3:5: "dir*" matches directories only, and no file'),
+    ],
+)
+def test_a_case_file_without_cases_is_a_problem(problems_of: LoadProblems, pattern: str, problem: str):
+    files = {
+        "s.yaml": f"evaluators: [x]\ntests:\n  - {pattern}\n  - one.yaml\n",
+        "one.yaml": "{id: a, input: go}",
+        "none.yaml": "# nothing\n",
+        "none.jsonl": "\n",
+        "list.yaml": "[]",
+        "directory/x": "",
+    }
+    [found] = problems_of(files, "s.yaml")
+    assert str(found) == problem
+
+
+def test_a_duplicate_id_is_told_where_it_stands(problems_of: LoadProblems):
+    case = "\n\nid: a\ninput: go\n"
+    files = {"s.yaml": "tests: [c/a.yaml, c/b.yaml]\nevaluators: [x]\n", "c/a.yaml": case, "c/b.yaml": case}
+    [problem] = problems_of(files)
+    assert str(problem) == 'c/b.yaml:3:1: duplicate id "s::a": it is also at c/a.yaml:3'

@@ -40,7 +40,7 @@ EVALUATORS: dict[str, dict[str, Any]] = {
         "called_before": "mcp__github__create_issue",
         "nth_call_params": {"1": {"a": "b"}, "2": {}},
         "first_call_params": {"a": "b"},
-        "last_call_params": {"a": None},
+        "last_call_params": {"a": True},
         "name": "reads",
         "weight": 2,
         "required": 0.5,
@@ -218,7 +218,7 @@ VALID: dict[str, Any] = {
     },
     "minimums": {
         **CASE,
-        "evaluators": [{"type": "tool-trajectory", "mode": "any_order", "minimums": {"A": 0}}],
+        "evaluators": [{"type": "tool-trajectory", "mode": "any_order", "minimums": {"A": 0, "B": 1}}],
     },
     "a schema of everything": {**CASE, "evaluators": [{"type": "is_json", "schema": True}]},
     "called false": {**TEST, "assertions": [{"tool": "Read", "called": False, "max_calls": 0}]},

@@ -54,3 +54,9 @@ def test_an_equals_sign_says_that_a_tool_is_really_called_so():
     assert nearly_known_tool("=Edits") is None
     assert canonical_tool_name("=Edits") == "Edits"
     assert tool_key("=Edits") == tool_key("Edits") != tool_key("Edit")
+
+
+def test_an_equals_sign_works_for_long_names_and_hides_no_alias():
+    assert nearly_known_tool("=TaskOutputs") is None
+    assert nearly_known_tool("=read_file") is None
+    assert tool_key("=read_file") == tool_key("read_file")  # else no call could ever be meant

@@ -70,7 +70,7 @@ def test_a_policy_is_all_any_or_a_rate():
         (["passed", "failed"], "failed"),
         (["passed", "errored"], "errored"),
         (["failed", "errored"], "failed"),
-        ([], "passed"),
+        ([], "errored"),
     ],
 )
 def test_one_failed_verdict_decides_and_an_errored_one_leaves_it_open(outcomes, expected):

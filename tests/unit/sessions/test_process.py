@@ -248,3 +248,9 @@ def test_nothing_of_our_environment_is_passed_on(run, monkeypatch):
     names = {line.split(b"=")[0] for line in run("env").stdout.splitlines()}
 
     assert names <= {b"PATH", b"PWD", b"SHLVL", b"_", b"OLDPWD", MARKER.encode()}
+
+
+@pytest.mark.parametrize("timeout_seconds", [1e7, 1e300])
+def test_a_time_out_may_be_as_long_as_its_author_likes(tmp_path, timeout_seconds):
+    env = {"PATH": os.defpath}
+    assert run_process("true", cwd=tmp_path, env=env, timeout_seconds=timeout_seconds).exit_code == 0

@@ -410,3 +410,23 @@ def test_changes_are_the_difference_of_any_two_states(before, after):
     assert changes.added == tuple(sorted(after.keys() - before.keys()))
     assert changes.deleted == tuple(sorted(before.keys() - after.keys()))
     assert changes.modified == tuple(sorted(n for n in before.keys() & after.keys() if before[n] != after[n]))
+
+
+def test_a_link_that_leads_in_a_circle_is_copied_as_it_is(source):
+    (source / "a").symlink_to("b")
+    (source / "b").symlink_to("a")
+    with open_workspace(source) as workspace:
+        assert files_of(workspace.directory) == {"a", "b"}
+
+
+def test_half_a_workspace_is_never_kept(source, tmp_path, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    (source / "out").symlink_to("/usr")
+    with (
+        pytest.raises(FarmError, match="which is not in the workspace"),
+        open_workspace(source, keep=lambda: True),
+    ):
+        pass
+    assert list(scratch.iterdir()) == []
