@@ -64,10 +64,13 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     def keep() -> bool:
         return plan.keep(outcome)
 
+    # A recorded session needs no copy of the workspace: it worked in another, long ago.
+    source = plan.workspace if AGENTS[plan.spec.kind].acts else None
     try:
-        with open_workspace(plan.workspace, exclude=plan.exclude, keep=keep) as workspace:
+        with open_workspace(source, exclude=plan.exclude, keep=keep) as workspace:
             kept = workspace.root
-            _set_up(plan, workspace)
+            if AGENTS[plan.spec.kind].acts:
+                _set_up(plan, workspace)
             transcript = _run_session(plan, workspace)
             verdicts = _evaluate(plan, workspace, transcript)
             outcome = outcome_of(verdicts)

@@ -7,6 +7,7 @@ Knows seed 002's wire format. Structural keys are read in snake_case and camelCa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -117,6 +118,8 @@ def _without_lost_calls(
 
 def _message(data: Mapping[str, Any], at: str) -> Message:
     calls = _each(data, "tool_calls", f"{at}.", _tool_call)
+    if calls is None and (slip := next(filter(_is_slip_of_tool_calls, data), None)):
+        raise WireError(f'{at}: unknown key "{slip}"; did you mean "tool_calls"?')
     if calls is None and any(map(_is_tool_use, _listed(data.get("content")))):
         raise WireError(
             f"{at}.content: has a tool_use block; write calls under tool_calls: [{{tool, input}}]"
@@ -131,6 +134,11 @@ def _tool_call(data: Mapping[str, Any], at: str) -> ToolCall:
 
 def _trace_event(data: Mapping[str, Any], at: str) -> TraceEvent:
     return _build(TraceEvent, data, at)
+
+
+def _is_slip_of_tool_calls(key: str) -> bool:
+    # Other keys may be anybody's; with this one lost, the calls would count as not made.
+    return bool(get_close_matches(key.casefold(), ("tool_calls", "toolcalls"), cutoff=0.85))
 
 
 def _listed(value: Any) -> Sequence[Any]:

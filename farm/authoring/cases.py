@@ -12,6 +12,7 @@ from farm.authoring.scripts import read_script
 from farm.authoring.sources import Source
 from farm.documents.yaml import Document, KeyPath
 from farm.model.agent import DEFAULT_AGENT
+from farm.model.evaluator import CompositeSpec, LlmJudgeSpec
 from farm.model.messages import Message, referenced_files
 from farm.model.suite import ONE_TRIAL, Case
 
@@ -57,6 +58,9 @@ class CaseReader:
         suite = self._suite
         script = read_script(entry.script, self._document, (*path, "script"), self._source.problems)
         replay = self._replay(entry, path)
+        if parts.expected_outcome is None and any(map(_judges_by_nothing, parts.evaluators)):
+            message = 'an LLM judge needs a "prompt", "rubrics", or an "expected_outcome" on the case'
+            self._problem(path, message)
         # Every part has been checked where it was read: checking the whole again would double the time
         # that ten thousand files take, and building the validator of a Case that of one.
         return Case.model_construct(
@@ -128,6 +132,12 @@ class CaseReader:
 
     def _problem(self, path: KeyPath, message: str) -> None:
         self._source.problems.add(self._document, path, message)
+
+
+def _judges_by_nothing(spec: Any) -> bool:
+    if isinstance(spec, CompositeSpec):
+        return any(map(_judges_by_nothing, spec.evaluators))
+    return isinstance(spec, LlmJudgeSpec) and spec.prompt is None and not spec.rubrics
 
 
 def _first(*values: T | None) -> T | None:

@@ -18,10 +18,14 @@ from farm.model.evaluator import (
     CompositeSpec,
     EvaluatorBase,
     LlmJudgeSpec,
+    Params,
     StdoutReviewSpec,
     Threshold,
+    ToolCallSpec,
     WeightedAverage,
 )
+from farm.model.patterns import PatternError, compile_regex
+from farm.model.tool_names import canonical_tool_name, nearly_known_parameter
 
 _AGGREGATORS: dict[str, type[Any]] = {"weighted_average": WeightedAverage, "threshold": Threshold}
 
@@ -100,11 +104,31 @@ class EvaluatorEntries:
     def _check(self, kind: str, data: dict[str, Any], path: KeyPath) -> EvaluatorBase | None:
         what = f"{'an' if kind[0] in 'aei' else 'a'} {kind} evaluator"
         spec = check(SPEC_BY_TYPE[kind], data, self._document, path, self._problems, what)
-        if isinstance(spec, LlmJudgeSpec):
+        if isinstance(spec, ToolCallSpec):
+            self._check_expected_calls(spec, path)
+        elif isinstance(spec, LlmJudgeSpec):
             self._check_agent(spec.agent, (*path, "agent"))
         elif isinstance(spec, StdoutReviewSpec):
             self._check_agent(spec.stdout.agent, (*path, "stdout", "agent"))
         return spec
+
+    def _check_expected_calls(self, spec: ToolCallSpec, path: KeyPath) -> None:
+        self._check_params(spec.tool, spec.params, (*path, "params"))
+        self._check_params(spec.tool, spec.first_call_params or {}, (*path, "first_call_params"))
+        self._check_params(spec.tool, spec.last_call_params or {}, (*path, "last_call_params"))
+        for number, params in spec.nth_call_params.items():
+            self._check_params(spec.tool, params, (*path, "nth_call_params", str(number)))
+
+    def _check_params(self, tool: str, params: Params, path: KeyPath) -> None:
+        """Look for what would never match: with `called: false`, such a test could not fail."""
+        for name, pattern in params.items():
+            if meant := nearly_known_parameter(tool, name):
+                message = (
+                    f'unknown parameter "{name}" of {canonical_tool_name(tool)}; did you mean "{meant}"?'
+                )
+                self._problems.add(self._document, (*path, name), message, of_key=True)
+            if isinstance(pattern, str) and "(?" in pattern and (wrong := _regex_problem(pattern)):
+                self._problem((*path, name), wrong)
 
     def _check_agent(self, judge: str | None, path: KeyPath) -> None:
         if judge is not None and self._settings.agent_spec(judge) is None:
@@ -220,6 +244,15 @@ def evaluator_files(specs: Iterable[Any]) -> set[str]:
         elif isinstance(spec, CompositeSpec):
             files |= evaluator_files((*spec.evaluators, spec.aggregator))
     return files
+
+
+def _regex_problem(pattern: str) -> str | None:
+    """Say why a pattern that can only be meant as a regular expression is none."""
+    try:
+        compile_regex(pattern)
+    except PatternError as error:
+        return f"{error}; look-around is not part of it"
+    return None
 
 
 def _schema_problem(schema: Any) -> str | None:

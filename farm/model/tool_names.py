@@ -41,6 +41,20 @@ OTHER_TOOLS = (
     "ToolSearch",
 )
 
+# The parameters of Claude Code's own tools. Other agents may have others: only a slip of one is suspicious.
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    "Read": ("file_path", "offset", "limit", "pages"),
+    "Write": ("file_path", "content"),
+    "Edit": ("file_path", "old_string", "new_string", "replace_all"),
+    "Bash": ("command", "timeout", "description", "run_in_background"),
+    "Glob": ("pattern", "path"),
+    "Grep": ("pattern", "path", "glob", "output_mode", "type", "multiline", "head_limit"),
+    "Task": ("description", "prompt", "subagent_type", "model"),
+    "WebFetch": ("url", "prompt"),
+    "WebSearch": ("query", "allowed_domains", "blocked_domains"),
+    "Skill": ("skill", "args", "command"),
+}
+
 _CANONICAL = {
     spelling.casefold(): name
     for name, aliases in (*ALIASES.items(), *((other, ()) for other in OTHER_TOOLS))
@@ -69,10 +83,30 @@ def nearly_known_tool(name: str) -> str | None:
     if spelling in _CANONICAL or len(spelling) < 4 or spelling.startswith("="):
         return None
     for known, canonical in _CANONICAL.items():
-        slips = 1 if len(known) <= 5 else 2
-        if abs(len(known) - len(spelling)) <= slips and _edits(spelling, known) <= slips:
+        if _is_slip(spelling, known):
             return canonical
     return None
+
+
+def nearly_known_parameter(tool: str, name: str) -> str | None:
+    """Name the parameter of a known tool that an unknown one is most likely a slip of, if there is one."""
+    known = PARAMETERS.get(canonical_tool_name(tool), ())
+    # `filePath` is how other agents spell it, and no slip.
+    if name in known or any(_plain(name) == _plain(other) for other in known):
+        return None
+    for other in known:
+        if len(name) >= 3 and _is_slip(name.casefold(), other):
+            return other
+    return None
+
+
+def _is_slip(word: str, known: str) -> bool:
+    slips = 1 if len(known) <= 5 else 2
+    return abs(len(known) - len(word)) <= slips and _edits(word, known) <= slips
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").casefold()
 
 
 def _edits(a: str, b: str) -> int:

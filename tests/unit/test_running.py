@@ -161,6 +161,14 @@ def test_a_recorded_session_is_never_judged_by_files_it_did_not_work_on(tmp_path
     assert report.workspace_changes is None
 
 
+def test_a_recorded_session_needs_no_workspace(tmp_path):
+    (tmp_path / "recorded.json").write_text('{"text": "hello"}')
+    (tmp_path / "link").symlink_to("/usr")  # a copy of the directory would be refused for it
+    replayed = make_case(agent="replay", replay="recorded.json", setup=("exit 1",))
+    plan = TrialPlan(replayed, "replay", ReplaySpec(), tmp_path, tmp_path, timeout_seconds=20)
+    assert run_trial(plan).report.outcome == "passed"
+
+
 def test_what_a_recorded_transcript_says_of_changed_files_is_judged(tmp_path):
     changed = WorkspaceChanges(added=("new.py",))
     recorded = Transcript(agent="claude", output_messages=(), workspace_changes=changed)

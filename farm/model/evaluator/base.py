@@ -34,9 +34,9 @@ def _check_patterns(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_required(value: Any) -> Any:
-    if isinstance(value, bool) or (isinstance(value, int | float) and 0 <= value <= 1):
+    if isinstance(value, bool) or (isinstance(value, int | float) and 0 < value <= 1):
         return value
-    raise wrong("must be true, false, or the lowest score (0 to 1) that passes")
+    raise wrong("must be true, false, or the lowest score that passes: above 0, at most 1")
 
 
 def _check_workspace_path(path: str) -> str:
@@ -75,7 +75,7 @@ WorkspacePaths = Annotated[
 RequiredScore = Annotated[
     bool | float,
     BeforeValidator(_check_required),
-    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "number", "minimum": 0, "maximum": 1}]}),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"type": "number", "exclusiveMinimum": 0, "maximum": 1}]}),
 ]
 
 

@@ -404,6 +404,10 @@ class TestCommandOutput:
                 {"output_messages": [{"role": "x", "tool_calls": [{"tool": 5}]}]},
                 r"output_messages\[0\].tool_calls\[0\].tool: ",
             ),
+            (
+                {"output_messages": [{"role": "assistant", "tool_cals": [{"tool": "Bash"}]}]},
+                r'output_messages\[0\]: unknown key "tool_cals"; did you mean "tool_calls"\?',
+            ),
             ({"trace": [{"type": "guess"}]}, r"trace\[0\].type: "),
             ({"text": 5}, "text: must be a string"),
             ({"text": "x", "cost_usd": -1}, "cost_usd: must be a number that is not negative"),

@@ -112,6 +112,11 @@ TABLE = {
     # keys without a value
     "called without a value": (assertion("tool: Read\ncalled:"), 5, 5, '"called" is empty; give it a value or remove it'),
     "null for a value": (assertion("tool: Read\nmax_calls: null"), 5, 5, '"max_calls" is empty; give it a value or remove it'),
+    "a slip in a parameter": (assertion('tool: Bash\ncalled: false\nparams: {comand: "rm*"}'), 6, 14, 'unknown parameter "comand" of Bash; did you mean "command"?'),
+    "a slip in a certain call": (assertion("tool: read_file\nnth_call_params:\n  2: {file_pth: x}"), 6, 11, 'unknown parameter "file_pth" of Read; did you mean "file_path"?'),
+    "look-around": (assertion(r"tool: Read" "\n" r"params: {file_path: '\.env(?!x)'}"), 5, 25, "not a regular expression (RE2): invalid perl operator: (?!; look-around is not part of it"),
+    "a passing score of nothing": (assertion("tool: Read\nrequired: 0"), 5, 15, "must be true, false, or the lowest score that passes: above 0, at most 1"),
+    "a judge by nothing": (assertion("type: llm_judge"), 1, 1, 'an LLM judge needs a "prompt", "rubrics", or an "expected_outcome" on the case'),
     "a tool without a value": (assertion("tool:\ncalled: true"), 4, 5, '"tool" is empty; give it a value or remove it'),
     "assertions without a value": (HEAD + "assertions:\n", 3, 1, '"assertions" is empty; give it a value or remove it'),
     "a prompt without a value": ("name: n\nprompt: ~\nassertions: [{tool: Read}]\n", 2, 1, '"prompt" is empty; give it a value or remove it'),

@@ -421,10 +421,10 @@ def test_rubrics_go_beside_evaluators(load_case: LoadCase):
 @pytest.mark.parametrize(
     ("written_type", "rest", "kind"),
     [
-        ("llm_judge", {}, "llm_judge"),
-        ("llm-judge", {}, "llm_judge"),
-        ("llm_grader", {}, "llm_judge"),
-        ("llm-grader", {}, "llm_judge"),
+        ("llm_judge", {"prompt": "Is it polite?"}, "llm_judge"),
+        ("llm-judge", {"prompt": "Is it polite?"}, "llm_judge"),
+        ("llm_grader", {"prompt": "Is it polite?"}, "llm_judge"),
+        ("llm-grader", {"prompt": "Is it polite?"}, "llm_judge"),
         ("rubrics", {"rubrics": ["polite"]}, "llm_judge"),
         ("code_judge", {"command": "true"}, "code_judge"),
         ("code-judge", {"script": ["true"]}, "code_judge"),

@@ -113,7 +113,7 @@ def test_facts_pass_only_with_the_full_score(evaluator, score, outcome):
         (0.8, 0.8, "passed"),
         (0.8, 0.1 + 0.7, "passed"),  # 0.7999999999999999
         (0.8, 0.79, "failed"),
-        (0, 0.0, "passed"),
+        (0.01, 0.0, "failed"),
         (1, 0.99, "failed"),
     ],
 )

@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from farm.model.tool_names import ALIASES, OTHER_TOOLS, canonical_tool_name, nearly_known_tool, tool_key
+from farm.model.tool_names import (
+    ALIASES,
+    OTHER_TOOLS,
+    PARAMETERS,
+    canonical_tool_name,
+    nearly_known_parameter,
+    nearly_known_tool,
+    tool_key,
+)
 
 KNOWN = [*ALIASES, *OTHER_TOOLS, *(alias for aliases in ALIASES.values() for alias in aliases)]
 
@@ -60,3 +68,13 @@ def test_an_equals_sign_works_for_long_names_and_hides_no_alias():
     assert nearly_known_tool("=TaskOutputs") is None
     assert nearly_known_tool("=read_file") is None
     assert tool_key("=read_file") == tool_key("read_file")  # else no call could ever be meant
+
+
+def test_a_slip_of_a_parameter_is_told_and_another_agents_spelling_is_not():
+    assert nearly_known_parameter("execute_command", "comand") == "command"
+    assert nearly_known_parameter("Read", "file_paht") == "file_path"
+    assert nearly_known_parameter("Read", "filePath") is None
+    assert nearly_known_parameter("Read", "absolute_path") is None
+    assert nearly_known_parameter("mcp__files__read", "file_pth") is None
+    for tool, parameters in PARAMETERS.items():
+        assert [nearly_known_parameter(tool, name) for name in parameters] == [None] * len(parameters)
