@@ -31,6 +31,10 @@ _INHERITED = frozenset(
 # Agents read these in every directory above their own.
 _INSTRUCTION_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "GEMINI.md")
 
+# What a workspace is filled from: a directory to copy, or whatever fills the empty directory it is given
+# (`BundleCache.materialise`, on a machine that has no such directory).
+WorkspaceSource = Path | Callable[[Path], None]
+
 _log = logging.getLogger(__name__)
 
 
@@ -77,31 +81,42 @@ def _remove_always() -> bool:
 
 @contextmanager
 def open_workspace(
-    source: Path | None = None,
+    source: WorkspaceSource | None = None,
     *,
     exclude: Collection[Path] = (),
     keep: Callable[[], bool] = _remove_always,
 ) -> Iterator[Workspace]:
     """Open a workspace filled from `source` (None: an empty one), and remove it at the end.
 
-    `exclude` names absolute paths that stay behind: the agent must not read its own exam. `keep` is asked
-    at the end, when the outcome is known, whether the directory stays for a person to look at.
+    `exclude` names absolute paths of a directory that stay behind: the agent must not read its own exam.
+    `keep` is asked at the end, when the outcome is known, whether the directory stays to be looked at.
     """
-    if source is not None and not source.is_dir():
+    if isinstance(source, Path) and not source.is_dir():
         raise UsageError(f"{source}: no such directory; a workspace is copied from an existing one")
     root = Path(tempfile.mkdtemp(prefix="farm-")).resolve()
     try:
-        _refuse_instructions_above(root)
-        workspace = Workspace(root, root / "workspace", root / "home", root / "tmp", root / "config")
-        for directory in (workspace.directory, workspace.home, workspace.tmp, workspace.config):
-            directory.mkdir(mode=0o700)
-        if source is not None:
-            copy_tree(source, workspace.directory, exclude=[*exclude, root])
-        workspace.remember_files()
+        workspace = _fill(root, source, exclude)
+    except BaseException:
+        _remove_tree(root)  # half a workspace is nothing to look at
+        raise
+    try:
         yield workspace
     finally:
         if not keep():
             _remove_tree(root)
+
+
+def _fill(root: Path, source: WorkspaceSource | None, exclude: Collection[Path]) -> Workspace:
+    _refuse_instructions_above(root)
+    workspace = Workspace(root, root / "workspace", root / "home", root / "tmp", root / "config")
+    for directory in (workspace.directory, workspace.home, workspace.tmp, workspace.config):
+        directory.mkdir(mode=0o700)
+    if isinstance(source, Path):
+        copy_tree(source, workspace.directory, exclude=[*exclude, root])
+    elif source is not None:
+        source(workspace.directory)
+    workspace.remember_files()
+    return workspace
 
 
 def _refuse_instructions_above(root: Path) -> None:
