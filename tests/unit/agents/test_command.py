@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -358,7 +360,7 @@ def test_something_else_in_place_of_the_output_file_is_not_read(failure, make):
     started = time.monotonic()
     error = failure(f"{make}; echo answer")
     assert (error.kind, error.retryable) == ("bad_output", False)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 50
 
 
 # How sessions end
@@ -414,20 +416,18 @@ def test_a_workspace_that_is_gone_is_no_fault_of_the_agent(failure, workspace):
 
 
 def test_a_session_ends_when_its_time_is_up_and_nothing_survives(failure, workspace):
-    started = time.monotonic()
-    error = failure(
-        "setsid sh -c 'sleep 3; touch survived' & echo waiting >&2; sleep 60", timeout_seconds=0.5
-    )
+    mark = f"survivor-{os.getpid()}-{time.monotonic_ns()}"
+    error = failure(f"setsid sh -c 'sleep 60 # {mark}' & echo waiting >&2; sleep 60", timeout_seconds=3)
     assert (error.kind, error.retryable) == ("timeout", True)
-    assert str(error) == "the session took longer than 0.5 s: waiting"
-    time.sleep(max(0.0, started + 4 - time.monotonic()))
-    assert not (workspace.directory / "survived").exists()
+    assert str(error) == "the session took longer than 3 s: waiting"
+    running = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
+    assert mark not in running
 
 
 def test_what_a_program_leaves_in_the_background_is_not_waited_for(run, workspace):
     started = time.monotonic()
     assert run("(setsid sleep 60 &) ; echo done").final_text == "done"
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50
 
 
 def test_many_sessions_at_once_do_not_mix(make_session, tmp_path):

@@ -79,7 +79,7 @@ def test_a_session_ends_when_its_time_is_up(make_session, step):
         ScriptedAgent().run(make_session(script=(step, Say(say="never")), timeout_seconds=0.3))
 
     assert error.value.kind == "timeout"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 50
 
 
 def test_a_pause_within_the_time_is_only_a_pause(make_session):

@@ -133,18 +133,18 @@ def test_a_command_that_closes_its_output_is_waited_for(run, tmp_path):
 
 
 def test_a_command_is_stopped_when_its_time_is_up_and_its_output_kept(run):
-    result = run("echo begun; sleep 60", timeout_seconds=0.3)
+    result = run("echo begun; sleep 60", timeout_seconds=3)
 
     assert result.timed_out
     assert result.exit_code == -signal.SIGKILL
     assert result.stdout == b"begun\n"
-    assert result.duration_ms < 5000
+    assert result.duration_ms < 50_000
 
 
 def test_a_background_child_that_holds_the_output_open_is_not_waited_for(run):
     result = run("sleep 60 & echo $!")
 
-    assert result.duration_ms < 5000
+    assert result.duration_ms < 50_000
     assert not is_alive(int(result.stdout))
 
 
@@ -152,7 +152,7 @@ def test_a_background_child_that_never_stops_writing_is_not_waited_for(run):
     result = run("yes & sleep 0.1; echo done >&2", output_limit_bytes=1000)
 
     assert result.stderr == b"done\n"
-    assert result.duration_ms < 5000
+    assert result.duration_ms < 50_000
 
 
 @linux_only
