@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,10 +86,11 @@ def test_it_is_gone_however_its_owner_dies(owner, end):
 
 
 def test_it_is_gone_when_its_watchdog_is_killed(owner):
-    _, pid, _ = owner
+    _, pid, socket = owner
     watchdog = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(watchdog, signal.SIGKILL)
     assert gone(pid)
+    shutil.rmtree(socket.parent)  # all that nobody is left to remove
 
 
 def test_ctrl_c_is_the_owners_to_act_on(owner):

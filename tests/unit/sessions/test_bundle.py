@@ -77,9 +77,6 @@ def contents(directory: Path) -> dict[str, tuple[str, object]]:
     return found
 
 
-# --- the same tree is the same bundle
-
-
 def make_project(directory: Path, *, backwards: bool = False) -> None:
     names = ["a", "b/c", "b/d/e", "run.sh", "n" * 120 + "/" + "m" * 90, "grün", "z"]
     write(directory, *(reversed(names) if backwards else names))
@@ -180,8 +177,6 @@ def test_a_bundle_is_removed_at_the_end_of_its_block(source):
     assert not bundle.path.exists()
 
 
-# --- what comes out is what copy_tree copies
-
 file_names = st.one_of(
     st.sampled_from(["a", "b", "c", "-x", "a b", ".hidden", "grün", "new\nline", "x" * 110, "a\\b", "*"]),
     st.binary(min_size=1, max_size=6).filter(lambda name: not {0, ord("/")} & set(name)).map(os.fsdecode),
@@ -257,9 +252,6 @@ def test_a_path_that_is_too_long_is_an_error_that_says_so(source):
     assert list(Path(tempfile.gettempdir()).iterdir()) == []
 
 
-# --- ignore files
-
-
 def test_in_git_farmignore_leaves_out_tracked_and_untracked_files_too(source):
     git(source, "init", "-q")
     write(
@@ -307,9 +299,6 @@ def test_a_workspace_that_is_ignored_from_above_has_its_files(source):
     write(source, "fixtures/a")
     assert names_in(source / "fixtures") == {"a"}
     assert "fixtures/a" not in names_in(source)
-
-
-# --- too much
 
 
 def test_a_workspace_over_the_limit_names_what_is_large_and_what_to_do(source):
@@ -362,9 +351,6 @@ def test_memory_is_flat(source, tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 24 * 2**20
-
-
-# --- hostile archives
 
 
 def member(
@@ -562,9 +548,6 @@ def test_a_window_that_needs_much_memory_is_refused(tmp_path):
     packed = compressor.compress(plain) + compressor.flush()
     with pytest.raises(CorruptBundleError, match="can't be decompressed"):
         unpack_bundle(io.BytesIO(packed), tmp_path / "out", expected_id=hashlib.sha256(plain).hexdigest())
-
-
-# --- damage
 
 
 @pytest.fixture

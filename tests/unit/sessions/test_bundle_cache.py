@@ -393,7 +393,9 @@ def test_a_process_killed_while_it_unpacks_leaves_a_usable_cache(store, tmp_path
     assert entries(tmp_path / "cache") == {bundle_id}
 
 
-def test_processes_killed_at_any_moment_leave_a_usable_cache(store, tmp_path):
+def test_processes_killed_at_any_moment_leave_a_usable_cache(store, tmp_path, monkeypatch):
+    (tmp_path / "theirs").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "theirs"))  # the killed can't clean up after themselves
     ids = [store.add(name, files=20) for name in "abc"]
     pick = random.Random(0)
     for seed in range(5):
@@ -410,9 +412,6 @@ def test_processes_killed_at_any_moment_leave_a_usable_cache(store, tmp_path):
         cache.materialise(bundle_id, store.fetch, tmp_path / bundle_id)
         assert id_of(tmp_path / bundle_id) == bundle_id
     assert entries(tmp_path / "cache") == set(ids)
-
-
-# --- copying
 
 
 @pytest.fixture
