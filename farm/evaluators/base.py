@@ -36,8 +36,3 @@ class Judgement:
 
 # Any: each evaluator takes its own spec; the registry pairs them, and a test checks that it is complete.
 Evaluate: TypeAlias = Callable[[Any, EvaluationContext], Judgement]
-
-
-def all_or_nothing(misses: list[str], hits: list[str]) -> Judgement:
-    """Judge a list of facts: all must hold."""
-    return Judgement(score=0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))

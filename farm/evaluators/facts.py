@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from farm.evaluators.base import Judgement, all_or_nothing
+from farm.evaluators.base import Judgement
 
 
 class Fact(NamedTuple):
@@ -28,7 +28,7 @@ def miss(words: str) -> Fact:
 def all_must_hold(facts: Iterable[Fact]) -> Judgement:
     """Judge facts of which none may fail."""
     hits, misses = _hits_and_misses(facts)
-    return all_or_nothing(misses, hits)
+    return Judgement(score=0.0 if misses else 1.0, hits=tuple(hits), misses=tuple(misses))
 
 
 def share_that_holds(facts: Iterable[Fact]) -> Judgement:

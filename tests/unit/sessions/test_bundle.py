@@ -4,7 +4,6 @@ import os
 import random
 import shutil
 import stat
-import subprocess
 import tarfile
 import tempfile
 import tracemalloc
@@ -21,33 +20,13 @@ from farm.sessions import bundle as bundle_module
 from farm.sessions.bundle import build_bundle
 from farm.sessions.source_tree import copy_tree, list_tree
 from farm.sessions.unpacking import CorruptBundleError, UnpackLimits, unpack_bundle
-
-GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false")
-
-
-@pytest.fixture
-def source(tmp_path):
-    directory = tmp_path / "source"
-    directory.mkdir()
-    return directory
+from tests.unit.sessions.trees import git, write
 
 
 @pytest.fixture(autouse=True)
 def _temporary_directory(tmp_path, monkeypatch):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-
-
-def write(directory: Path, *names: str) -> None:
-    for name in names:
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
-
-
-def git(directory: Path, *arguments: str) -> None:
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    subprocess.run((*GIT, *arguments), cwd=directory, check=True, capture_output=True, env=env)
 
 
 def id_of(source: Path, **options) -> str:

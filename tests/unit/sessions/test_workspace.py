@@ -10,27 +10,7 @@ from hypothesis import strategies as st
 
 from farm.errors import FarmError, UsageError
 from farm.sessions.workspace import open_workspace
-
-GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false")
-
-
-@pytest.fixture
-def source(tmp_path):
-    directory = tmp_path / "source"
-    directory.mkdir()
-    return directory
-
-
-def write(directory: Path, *names: str) -> None:
-    for name in names:
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
-
-
-def git(directory: Path, *arguments: str) -> None:
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    subprocess.run((*GIT, *arguments), cwd=directory, check=True, capture_output=True, env=env)
+from tests.unit.sessions.trees import git, write
 
 
 def files_of(directory: Path) -> set[str]:
