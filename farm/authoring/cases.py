@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from farm.authoring.evaluator_entries import evaluator_files
 from farm.authoring.fields import CaseEntry, CaseSettings
@@ -25,8 +24,7 @@ _NEEDS = {"replay": "replay", "scripted": "script"}
 _NO_SETTINGS = CaseSettings.model_construct()
 
 
-@dataclass(frozen=True)
-class CaseParts:
+class CaseParts(NamedTuple):
     """What the dialects write differently, once it is read."""
 
     id: str
@@ -37,7 +35,7 @@ class CaseParts:
     expected_messages: tuple[Message, ...] = ()
     expected_outcome: str | None = None
     conversation_id: str | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] | None = None
 
     def files(self) -> set[str]:
         """Name the files that these parts refer to."""
@@ -77,6 +75,8 @@ class CaseReader:
             workspace=self._workspace(entry, path),
             setup=_first(entry.setup, suite.setup) or (),
             timeout_seconds=_first(entry.timeout_seconds, suite.timeout_seconds),
+            isolation=_first(entry.isolation, suite.isolation),
+            network=_first(entry.network, suite.network),
             trials=_first(entry.trials, suite.trials) or ONE_TRIAL,
             tags=tuple(dict.fromkeys((*(suite.tags or ()), *(entry.tags or ())))),
             env={**(suite.env or {}), **(entry.env or {})},
@@ -87,7 +87,7 @@ class CaseReader:
             replay=replay,
             script=script,
             conversation_id=parts.conversation_id,
-            metadata=parts.metadata,
+            metadata=parts.metadata or {},
             files=tuple(sorted(parts.files() | ({replay} if replay else set()))),
         )
 
@@ -140,5 +140,5 @@ def _judges_by_nothing(spec: Any) -> bool:
     return isinstance(spec, LlmJudgeSpec) and spec.prompt is None and not spec.rubrics
 
 
-def _first(*values: T | None) -> T | None:
-    return next((value for value in values if value is not None), None)
+def _first(own: T | None, default: T | None) -> T | None:
+    return default if own is None else own

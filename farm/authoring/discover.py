@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from farm.errors import UsageError
 from farm.model.patterns import glob_matches
@@ -14,8 +14,7 @@ ENDINGS = (".yaml", ".yml", ".jsonl")
 NEVER_ENTERED = frozenset({".git", "node_modules", "target", ".venv", "__pycache__", ".farm"})
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A file that may hold tests; one that was named by its path must."""
 
     path: Path

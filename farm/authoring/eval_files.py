@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from farm.authoring.cases import CaseParts, CaseReader
+from farm.authoring.eval_fields import EvalCase, EvalFile, EvalSettings
 from farm.authoring.evaluator_entries import EvaluatorEntries
-from farm.authoring.fields import CASE_LISTS, EvalCase, EvalFile, EvalSettings
+from farm.authoring.fields import CASE_LISTS
 from farm.authoring.message_entries import MessageEntries
 from farm.authoring.references import BrokenReferenceError
 from farm.authoring.sources import Source
@@ -173,7 +174,7 @@ class EvalFileReader:
                     expected_outcome=raw[outcome] if outcome else None,
                     evaluators=(*evaluators, *self._suite_evaluators),
                     conversation_id=entry.conversation_id,
-                    metadata=entry.metadata or {},
+                    metadata=entry.metadata,
                 ),
             )
         )

@@ -8,7 +8,6 @@ from typing import Any
 from farm.authoring.references import BrokenReferenceError, looks_like_a_path
 from farm.authoring.sources import Source
 from farm.documents.checking import check, did_you_mean
-from farm.documents.json_lines import parse_json
 from farm.documents.yaml import Document, KeyPath
 from farm.errors import InputError
 from farm.model.evaluator import (
@@ -217,6 +216,8 @@ class EvaluatorEntries:
 
     def _is_json(self, data: dict[str, Any], path: KeyPath) -> EvaluatorBase | None:
         if isinstance(data.get("schema"), str):
+            from farm.documents.json_lines import parse_json  # not at the top: few files need it
+
             try:
                 name = self._references.find(data["schema"])
                 data["schema"] = parse_json(self._references.read_text(name), name)

@@ -8,7 +8,15 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from farm.model.base import JsonValue, Model, NonEmptyText, NonNegativeNumber, PositiveCount, PositiveNumber
+from farm.model.agent import Isolation
+from farm.model.base import (
+    Flag,
+    Model,
+    NonEmptyText,
+    NonNegativeNumber,
+    PositiveCount,
+    PositiveNumber,
+)
 from farm.model.evaluator import OneOrMoreTexts
 from farm.model.suite import Trials
 
@@ -18,11 +26,6 @@ def _trials_shorthand(value: Any) -> Any:
 
 
 RawEvaluators: TypeAlias = Annotated[Any, WithJsonSchema({"entry": "Evaluators"})]
-RawInput: TypeAlias = Annotated[Any, WithJsonSchema({"entry": "Input"})]
-RawMessages: TypeAlias = Annotated[Any, WithJsonSchema({"entry": "Messages"})]
-RawExpectedOutput: TypeAlias = Annotated[Any, WithJsonSchema({"entry": "ExpectedOutput"})]
-RawCases: TypeAlias = Annotated[Any, WithJsonSchema({"entry": "Cases"})]
-RawRubrics: TypeAlias = Annotated[Any, WithJsonSchema({"entry": "Rubrics"})]
 RawScript: TypeAlias = Annotated[Any, WithJsonSchema({"entry": "Script"})]
 TrialsEntry = Annotated[
     Trials, BeforeValidator(_trials_shorthand, json_schema_input_type=PositiveCount | Trials)
@@ -37,6 +40,8 @@ class CaseSettings(Model):
     workspace: NonEmptyText | None = None
     setup: OneOrMoreTexts | None = None
     timeout_seconds: PositiveNumber | None = None
+    isolation: Isolation | None = None
+    network: Flag | None = None
     trials: TrialsEntry | None = None
     tags: OneOrMoreTexts | None = None
     env: dict[str, str] | None = None
@@ -63,58 +68,6 @@ class AssertionTest(CaseEntry):
     name: NonEmptyText
     prompt: NonEmptyText
     assertions: RawEvaluators
-
-
-class Execution(Model):
-    """Where the origin keeps an eval file's agent and evaluators."""
-
-    target: NonEmptyText | None = None
-    evaluators: RawEvaluators = None
-
-
-class EvalSettings(CaseSettings):
-    """What an eval file's suite and its cases have in common."""
-
-    target: NonEmptyText | None = None
-    execution: Execution | None = None
-    evaluators: RawEvaluators = None
-    assertions: RawEvaluators = None
-    input: RawInput = None
-    input_messages: RawMessages = None
-
-    def agent_key(self) -> tuple[str, ...]:
-        if self.agent is None and self.target is not None:
-            return ("target",)
-        nested = self.agent is None and self.execution is not None and self.execution.target is not None
-        return ("execution", "target") if nested else ("agent",)
-
-
-class EvalFile(EvalSettings):
-    """A suite of eval cases."""
-
-    name: NonEmptyText | None = None
-    dataset: NonEmptyText | None = None
-    description: str | None = None
-    metadata: dict[str, JsonValue] | None = None
-    evalcases: RawCases = None
-    tests: RawCases = None
-    cases: RawCases = None
-
-
-class EvalCase(EvalSettings, CaseEntry):
-    """One eval case: in an eval file's list, in a case file, or a file of its own."""
-
-    id: NonEmptyText | None = None
-    name: NonEmptyText | None = None
-    description: str | None = None
-    expected_output: RawExpectedOutput = None
-    expected_messages: RawMessages = None
-    expected_outcome: NonEmptyText | None = None
-    outcome: NonEmptyText | None = None
-    criteria: NonEmptyText | None = None
-    rubrics: RawRubrics = None
-    conversation_id: NonEmptyText | None = None
-    metadata: dict[str, JsonValue] | None = None
 
 
 CASE_LISTS = ("evalcases", "tests", "cases")

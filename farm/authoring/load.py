@@ -8,19 +8,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from farm.authoring.assertion_tests import read_assertion_test
 from farm.authoring.discover import Candidate, discover
-from farm.authoring.eval_files import EvalFileReader
 from farm.authoring.fields import CASE_LISTS, MARKS
 from farm.authoring.sources import Source
 from farm.documents.checking import Problems, did_you_mean
-from farm.documents.json_lines import parse_json_lines
 from farm.documents.yaml import Document, parse_yaml
 from farm.errors import InputError, Problem, UsageError
 from farm.model.suite import Case, SkippedFile, Suite
 from farm.settings import FARM_FILE, Settings, find_root, load_settings
+
+if TYPE_CHECKING:
+    from farm.authoring.eval_files import EvalFileReader
 
 # Keys so much our own that a slip of one marks a test file too; others look for `test` or `inputs`.
 _TELLING_MARKS = ("prompt", "assertions", "evalcases", "input_messages")
@@ -76,8 +77,9 @@ def _read_all(
 ) -> tuple[list[Source], list[tuple[Path, SkippedFile]]]:
     sources, skipped = [], []
     data_files = {candidate.path for candidate in candidates if candidate.path.suffix == ".jsonl"}
+    farm_file = root / FARM_FILE
     for candidate in candidates:
-        if candidate.path == root / FARM_FILE and not candidate.named:
+        if candidate.path == farm_file and not candidate.named:
             continue
         source = Source(candidate.path, root, settings)
         reason = _read(source, candidate, data_files)
@@ -124,7 +126,7 @@ def _read_yaml(source: Source, candidate: Candidate, data_files: set[Path]) -> s
 def _read_document(source: Source, document: Document, stem: str) -> str | None:
     data = document.data
     if isinstance(data, list) and _is_marked(document):
-        EvalFileReader(source, document, stem).read_list()
+        _eval_file(source, document, stem).read_list()
         return None
     if not isinstance(data, dict):
         return "it is not a mapping"
@@ -141,15 +143,23 @@ def _read_document(source: Source, document: Document, stem: str) -> str | None:
                 return None
         return f"it has none of the keys {', '.join(MARKS)}"
     if any(key in data for key in CASE_LISTS):
-        EvalFileReader(source, document, stem).read_suite()
+        _eval_file(source, document, stem).read_suite()
     elif "input" in data or "input_messages" in data:
-        EvalFileReader(source, document, stem).read_single()
+        _eval_file(source, document, stem).read_single()
     else:
         read_assertion_test(source, document, stem)
     return None
 
 
+def _eval_file(source: Source, document: Document, stem: str) -> EvalFileReader:
+    from farm.authoring.eval_files import EvalFileReader  # not at the top: its models take long to build
+
+    return EvalFileReader(source, document, stem)
+
+
 def _read_json_lines(source: Source, candidate: Candidate) -> str | None:
+    from farm.documents.json_lines import parse_json_lines  # not at the top: YAML files do without JSON
+
     text = source.read_text()
     blank = len(text) - len(text.lstrip())
     if blank == len(text):
@@ -161,10 +171,10 @@ def _read_json_lines(source: Source, candidate: Candidate) -> str | None:
         return f"its first line has none of the keys {', '.join(MARKS)}"
     lines = parse_json_lines(text, source.shown)
     if sidecar is None:
-        EvalFileReader(source, lines[0], source.stem).read_lines(lines)
+        _eval_file(source, lines[0], source.stem).read_lines(lines)
         return None
     beside, document = sidecar
-    reader = EvalFileReader(beside, document, source.stem)
+    reader = _eval_file(beside, document, source.stem)
     reader.read_defaults()
     reader.read_lines(lines, source)
     source.title = beside.title

@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from farm.authoring.fields import AssertionTest, EvalCase, EvalFile
+from farm.authoring.eval_fields import EvalCase, EvalFile
+from farm.authoring.fields import AssertionTest
 from farm.authoring.message_entries import MessageEntry, ToolCallEntry
 from farm.model.agent import CallTool, Crash, Say, Sleep
 from farm.model.evaluator import SPECS, TYPE_ALIASES, Rubric
@@ -55,7 +56,7 @@ def test_file_schema() -> dict[str, Any]:
 
 
 def _entries() -> dict[str, Any]:
-    """Define the entries that have shorthands, under the names that farm.authoring.fields refers to."""
+    """Define the entries that have shorthands, under the names that the models' fields refer to."""
     text = {"type": "string", "minLength": 1}
     anything: dict[str, Any] = {}
     return {

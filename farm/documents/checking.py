@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar
 
@@ -154,6 +153,8 @@ def unknown_key(key: str, known: Iterable[str], what: str = "") -> str:
 
 def did_you_mean(word: str, known: Iterable[str], nearness: float = 0.6) -> str:
     """Suggest the known word that is nearest; empty if none is near."""
+    from difflib import get_close_matches  # not at the top: only mistakes need it
+
     close = get_close_matches(word[:80].casefold(), list(known), n=1, cutoff=nearness)
     return f'did you mean "{close[0]}"?' if close else ""
 

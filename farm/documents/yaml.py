@@ -22,6 +22,7 @@ from farm.errors import InputError, Problem
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_DEPTH = 64
+_USUAL_BYTES = 64 * 1024
 # How much larger than its text a document may become when its aliases are written out.
 MAX_ALIAS_FACTOR = 10
 ALIAS_ALLOWANCE = 10_000
@@ -29,6 +30,7 @@ ALIAS_ALLOWANCE = 10_000
 _TAG = "tag:yaml.org,2002:"
 _STR, _INT, _FLOAT, _BOOL, _NULL = (_TAG + kind for kind in ("str", "int", "float", "bool", "null"))
 _MERGE, _MAP, _SEQ = _TAG + "merge", _TAG + "map", _TAG + "seq"
+_TEXT_TAGS = frozenset({_STR, _MERGE})
 
 _INT_TEXT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT_TEXT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -108,7 +110,10 @@ def read_bytes(path: Path, file: str) -> bytes:
     """Read a file whole; a file that can't be read, or is too large, is an InputError."""
     try:
         with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+            # A read of the largest size makes a buffer of it first, and takes longer than reading the file.
+            data = stream.read(_USUAL_BYTES)
+            if len(data) == _USUAL_BYTES:
+                data += stream.read(MAX_BYTES + 1 - _USUAL_BYTES)
     except OSError as error:
         raise InputError([Problem(file, 1, 1, f"can't be read: {error.strerror or error}")]) from None
     if len(data) > MAX_BYTES:
@@ -259,7 +264,7 @@ class _Builder:
 
     def _scalar(self, node: ScalarNode) -> Any:
         tag, text = node.tag, node.value
-        if tag in (_STR, _MERGE):
+        if tag in _TEXT_TAGS:
             return text
         if tag in (_NULL, _BOOL) and text in _WORDS and _WORDS[text][0] == tag:
             return _WORDS[text][1]

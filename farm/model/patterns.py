@@ -6,7 +6,6 @@ hostile agent against `(a+)+$` would hang a worker.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Protocol
@@ -35,6 +34,8 @@ def text_of(value: Any) -> str:
     """Give the text that patterns see: strings as they are, any other value as compact JSON."""
     if isinstance(value, str):
         return value
+    import json  # not at the top: 4 ms that checking a file need not pay
+
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 

@@ -9,9 +9,11 @@ from farm.model.base import Flag, JsonValue, Model, NonEmptyText, NonNegativeNum
 from farm.model.patterns import PatternError, compile_regex
 from farm.model.tool_names import nearly_known_tool
 
+_PATTERN_SIGNS = frozenset("|*()")
+
 
 def _check_tool_name(name: str) -> str:
-    if not name.startswith("=") and any(char in name for char in "|*()"):
+    if not name.startswith("=") and not _PATTERN_SIGNS.isdisjoint(name):
         raise wrong(f'tool "{name}" is no name: patterns go under "params", several tools in several entries')
     if meant := nearly_known_tool(name):
         raise wrong(f'unknown tool "{name}"; did you mean "{meant}"?')

@@ -63,7 +63,7 @@ class ToolCallSpec(EvaluatorBase):
             self.called or self.called_after or self.called_before
         ):
             raise wrong("no call is allowed, so none can be expected or come in any order")
-        if self.model_fields_set <= _ALWAYS_TRUE_KEYS and self.min_calls == 0:
+        if self.min_calls == 0 and self.model_fields_set <= _ALWAYS_TRUE_KEYS:
             raise wrong('"min_calls: 0" alone always passes')
         return self
 

@@ -100,6 +100,8 @@ TABLE = {
     "a flag for a reason": (GOOD + "skip: true\n", 4, 7, '"skip" must be text, not true'),
     "no trial": (GOOD + "trials: 0\n", 4, 9, '"trials" must be at least 1'),
     "too many trials": (GOOD + "trials: {count: 1001}\n", 4, 17, '"count" must be at most 1000'),
+    "an isolation that there is not": (GOOD + "isolation: docker\n", 4, 12, "\"isolation\" must be 'process', 'bubblewrap' or 'auto', not \"docker\""),
+    "text for the network": (GOOD + "network: \"off\"\n", 4, 10, '"network" must be true or false, not "off"'),
     "no time": (GOOD + "timeout_seconds: 0\n", 4, 18, '"timeout_seconds" must be more than 0'),
     "a role that there is not": ("evaluators: [x]\ninput: [{role: usr, content: x}]\n", 2, 16, 'unknown role "usr"; did you mean "user"?'),
     "a message without content": ("evaluators: [x]\ninput: [{role: user}]\n", 2, 9, 'a message needs "content" or "tool_calls"'),

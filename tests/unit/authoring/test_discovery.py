@@ -295,6 +295,19 @@ def test_a_path_is_relative_to_the_current_directory(write, monkeypatch: pytest.
     assert caught.value.problems == (Problem("b.yaml", 1, 9, '"prompt" must be text, not the number 5'),)
 
 
+def test_files_elsewhere_are_named_by_the_way_to_them(write, monkeypatch: pytest.MonkeyPatch):
+    wrong = "prompt: 5\nname: n\nassertions: [{tool: Read}]\n"
+    root = write({"a.yaml": wrong, "x/b.yaml": wrong, "x/c.yaml": wrong, "y/d.yaml": wrong})
+    for directory, names in (
+        (root / "x", ["../a.yaml", "../y/d.yaml", "b.yaml", "c.yaml"]),
+        (root / "y", ["../a.yaml", "../x/b.yaml", "../x/c.yaml", "d.yaml"]),
+    ):
+        monkeypatch.chdir(directory)
+        with pytest.raises(InputError) as caught:
+            load_suite([root])
+        assert [problem.file for problem in caught.value.problems] == names
+
+
 def test_a_test_behind_a_document_that_is_none_is_not_left_out(problems_of: LoadProblems):
     [problem] = problems_of({"a.yaml": f"title: x\n---\n{TEST}", "b.yaml": TEST})
     assert str(problem).startswith("a.yaml:1:1: not a test: it has none of the keys")

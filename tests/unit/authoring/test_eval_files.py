@@ -41,6 +41,8 @@ def ids(suite: Suite) -> list[str]:
         ("agent", "codex", "gemini"),
         ("model", "small", "large"),
         ("timeout_seconds", 5, 6.5),
+        ("isolation", "process", "bubblewrap"),
+        ("network", False, True),
         ("weight", 2, 0),
         ("skip", "not today", "nor tomorrow"),
         ("max_cost_usd", 1.5, 0.5),

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from farm.authoring.fields import AssertionTest, EvalCase, EvalFile
+from farm.authoring.eval_fields import EvalCase, EvalFile
+from farm.authoring.fields import AssertionTest
 from farm.authoring.load import load_suite
 from farm.authoring.schema import test_file_schema as make_schema
 from farm.errors import FarmError, InputError
@@ -119,6 +120,8 @@ SETTINGS: dict[str, Any] = {
     "workspace": ".",
     "setup": ["make", "make test"],
     "timeout_seconds": 1.5,
+    "isolation": "process",
+    "network": False,
     "trials": {"count": 3, "policy": {"rate": 0.5}},
     "tags": ["a"],
     "env": {"A": "b"},
