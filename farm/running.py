@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from farm.agents.base import Session, ignore_tool_call
@@ -13,14 +14,17 @@ from farm.agents.registry import AGENTS
 from farm.errors import FarmError, SessionError
 from farm.evaluators.base import EvaluationContext
 from farm.evaluators.registry import judge
-from farm.model.agent import AgentBase
+from farm.model.agent import AgentBase, Isolation
 from farm.model.messages import ToolCall
 from farm.model.report import TrialError, TrialReport
 from farm.model.suite import Case
 from farm.model.transcript import Transcript
 from farm.model.verdict import Outcome, Verdict, mean_score, outcome_of
-from farm.sessions.process import run_process
-from farm.sessions.workspace import Workspace, open_workspace
+from farm.sessions.process import check_not_stopped, run_process
+from farm.sessions.sandbox import Sandbox, choose_sandbox
+from farm.sessions.trial_directories import TrialDirectories
+from farm.sessions.workspace import Workspace, WorkspaceSource, open_workspace
+from farm.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +36,7 @@ class TrialPlan:
     case: Case
     agent: str
     spec: AgentBase
-    workspace: Path | None  # what the trial's own working directory is filled from
+    workspace: WorkspaceSource | None  # what the trial's own working directory is filled from
     files: Path  # the directory in which the case's file names resolve
     timeout_seconds: float
     model: str | None = None
@@ -41,6 +45,10 @@ class TrialPlan:
     attempt: int = 1
     keep: Callable[[Outcome], bool] = lambda _outcome: False
     on_tool_call: Callable[[ToolCall], None] = ignore_tool_call
+    stop: threading.Event = field(default_factory=threading.Event)  # set: end at once, without a verdict
+    isolation: Isolation = "auto"
+    network: bool = True
+    directories: TrialDirectories = field(default_factory=TrialDirectories)
 
 
 @dataclass(frozen=True)
@@ -67,12 +75,15 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     # A recorded session needs no copy of the workspace: it worked in another, long ago.
     source = plan.workspace if AGENTS[plan.spec.kind].acts else None
     try:
-        with open_workspace(source, exclude=plan.exclude, keep=keep) as workspace:
+        with open_workspace(
+            source, exclude=plan.exclude, keep=keep, directories=plan.directories
+        ) as workspace:
             kept = workspace.root
+            sandbox = _choose_sandbox(plan, workspace)
             if AGENTS[plan.spec.kind].acts:
-                _set_up(plan, workspace)
-            transcript = _run_session(plan, workspace)
-            verdicts = _evaluate(plan, workspace, transcript)
+                _set_up(plan, workspace, sandbox)
+            transcript = _run_session(plan, workspace, sandbox)
+            verdicts = _evaluate(plan, workspace, sandbox, transcript)
             outcome = outcome_of(verdicts)
     except SessionError as failure:
         error = TrialError(kind=failure.kind, message=str(failure), retryable=failure.retryable)
@@ -96,7 +107,27 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     return TrialResult(report, transcript, kept if keep() else None)
 
 
-def _set_up(plan: TrialPlan, workspace: Workspace) -> None:
+def resolve_isolation(case: Case, spec: AgentBase, settings: Settings) -> tuple[Isolation, bool]:
+    """Say what keeps a case's sessions apart, and whether they have a network: case, agent, farm.yaml."""
+    networks = (case.network, spec.network, settings.network)
+    network = next(network for network in networks if network is not None)
+    said = case.isolation or spec.isolation or settings.isolation
+    # To have no network takes a sandbox, whether or not the agent would have had one.
+    return said or (spec.default_isolation if network else "auto"), network
+
+
+def _choose_sandbox(plan: TrialPlan, workspace: Workspace) -> Sandbox | None:
+    sources = [plan.files, *([plan.workspace] if isinstance(plan.workspace, Path) else [])]
+    wanted = Sandbox(
+        writable=(workspace.root,),
+        tmp=workspace.tmp,
+        hidden=tuple(source.resolve() for source in sources),
+        network=plan.network,
+    )
+    return choose_sandbox(plan.isolation, wanted)
+
+
+def _set_up(plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None) -> None:
     """Run the author's setup commands; what they change is where the session starts from."""
     for command in plan.case.setup:
         result = run_process(
@@ -104,15 +135,19 @@ def _set_up(plan: TrialPlan, workspace: Workspace) -> None:
             cwd=workspace.directory,
             env=workspace.environment(plan.case.env),
             timeout_seconds=plan.timeout_seconds,
+            stop=plan.stop,
+            sandbox=sandbox and sandbox.for_command(command),
         )
+        check_not_stopped(plan.stop)
         if result.timed_out or result.exit_code != 0:
             how = "did not end in time" if result.timed_out else f"exited with {result.exit_code}"
             said = (result.stderr or result.stdout).decode(errors="replace").strip()[-500:]
             raise SessionError("setup_failed", f"setup command `{command}` {how}: {said}", retryable=True)
-    workspace.remember_files()
+    if plan.case.setup:
+        workspace.remember_files()
 
 
-def _run_session(plan: TrialPlan, workspace: Workspace) -> Transcript:
+def _run_session(plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None) -> Transcript:
     session = Session(
         case=plan.case,
         agent=plan.agent,
@@ -124,22 +159,34 @@ def _run_session(plan: TrialPlan, workspace: Workspace) -> Transcript:
         trial=plan.trial,
         attempt=plan.attempt,
         on_tool_call=plan.on_tool_call,
+        stop=plan.stop,
+        sandbox=sandbox,
     )
     agent = AGENTS[plan.spec.kind]
+    check_not_stopped(plan.stop)
     transcript = agent.run(session)
+    check_not_stopped(plan.stop)
     if not agent.acts:
         return transcript
     return transcript.model_copy(update={"workspace_changes": workspace.changes()})
 
 
-def _evaluate(plan: TrialPlan, workspace: Workspace, transcript: Transcript) -> tuple[Verdict, ...]:
+def _evaluate(
+    plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None, transcript: Transcript
+) -> tuple[Verdict, ...]:
     context = EvaluationContext(
         case=plan.case,
         transcript=transcript,
         files=plan.files,
         workspace=workspace.directory if AGENTS[plan.spec.kind].acts else None,
+        stop=plan.stop,
+        sandbox=sandbox,
     )
-    return tuple(judge(spec, context) for spec in plan.case.evaluators)
+    verdicts = []
+    for spec in plan.case.evaluators:
+        verdicts.append(judge(spec, context))
+        check_not_stopped(plan.stop)  # a judge that was killed for it says nothing of the agent
+    return tuple(verdicts)
 
 
 def _figures(transcript: Transcript | None) -> dict[str, object]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +12,8 @@ from farm.model.agent import AgentBase
 from farm.model.messages import ToolCall
 from farm.model.suite import Case
 from farm.model.transcript import Transcript
+from farm.sessions.process import DEFAULT_OUTPUT_LIMIT_BYTES, ProcessResult, check_not_stopped, run_process
+from farm.sessions.sandbox import Sandbox
 from farm.sessions.workspace import Workspace
 
 
@@ -32,6 +35,36 @@ class Session:
     trial: int = 1
     attempt: int = 1
     on_tool_call: Callable[[ToolCall], None] = ignore_tool_call
+    # Set by anybody: the session must end at once, with SessionError("stopped").
+    stop: threading.Event = field(default_factory=threading.Event)
+    sandbox: Sandbox | None = None  # what confines every process of the session; None: nothing does
+
+    def run_command(
+        self,
+        command: str | Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES,
+        author: str | Sequence[str] = (),
+    ) -> ProcessResult:
+        """Run a program of the session: in its workspace, sandbox and environment, for no longer than it.
+
+        `env` is what the agent adds; agent and case in the files win over it. `author` is the command as the
+        author wrote it, without what the case puts in: what it names by an absolute path is shown.
+        """
+        result = run_process(
+            command,
+            cwd=self.workspace.directory,
+            env=self.workspace.environment({**(env or {}), **self.spec.env, **self.case.env}),
+            timeout_seconds=self.timeout_seconds,
+            stdin=stdin,
+            output_limit_bytes=output_limit_bytes,
+            stop=self.stop,
+            sandbox=self.sandbox and self.sandbox.for_command(author),
+        )
+        check_not_stopped(self.stop)
+        return result
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -22,10 +21,15 @@ from farm.model.agent import CommandSpec
 from farm.model.command_template import fill_template
 from farm.model.messages import referenced_files
 from farm.model.transcript import Transcript
-from farm.sessions.process import CommandNotStartedError, ProcessResult, run_process
+from farm.sessions.process import CommandNotStartedError, ProcessResult
 
 MAX_OUTPUT_BYTES = 10 * 2**20  # of stdout and of the output file
 MODEL_VARIABLE = "FARM_MODEL"  # tells the program which model it is to use, if somebody said so
+
+SANDBOX_HINT = (
+    "the sandbox shows the system, what PATH leads to, and what the command names by its absolute path; "
+    "`isolation: process` shows everything"
+)
 
 _SHELL = "/bin/sh"
 _SHELL_COULD_NOT = (126, 127)  # by POSIX: found but not executable, not found
@@ -48,7 +52,7 @@ class CommandAgent:
         """Run the command in the workspace; its end decides whether there is anything to read."""
         exchange = _open_exchange(session)
         result = _run_command(session, exchange)
-        _check_end(result, session.timeout_seconds)
+        _check_end(result, session)
         read = _read_transcript(session, exchange, result)
         transcript = read.model_copy(
             update={
@@ -74,11 +78,14 @@ class _Exchange:
 
 
 def _open_exchange(session: Session) -> _Exchange:
-    place = Path(tempfile.mkdtemp(prefix="session-", dir=session.workspace.tmp))
+    assert isinstance(session.spec, CommandSpec)
+    place = session.workspace.config
     files = _copy_files(session, place / "files")
     prompt = prompt_text(session.case.input_messages, files)
     exchange = _Exchange(prompt, place / "prompt.txt", place / "output", files)
-    exchange.prompt_file.write_bytes(prompt.encode(errors="replace"))
+    exchange.output_file.unlink(missing_ok=True)
+    if "{PROMPT_FILE}" in session.spec.command:
+        exchange.prompt_file.write_bytes(prompt.encode(errors="replace"))
     return exchange
 
 
@@ -113,13 +120,7 @@ def _run_command(session: Session, exchange: _Exchange) -> ProcessResult:
     )
     model = {MODEL_VARIABLE: session.model} if session.model else {}
     try:
-        return run_process(
-            command,
-            cwd=session.workspace.directory,
-            env=session.workspace.environment({**model, **session.spec.env, **session.case.env}),
-            timeout_seconds=session.timeout_seconds,
-            output_limit_bytes=MAX_OUTPUT_BYTES,
-        )
+        return session.run_command(command, env=model, output_limit_bytes=MAX_OUTPUT_BYTES, author=template)
     except CommandNotStartedError as error:
         raise _why_not_started(error, template, command) from error
 
@@ -139,15 +140,16 @@ def _why_not_started(error: CommandNotStartedError, template: str, command: str)
     return SessionError("agent_unavailable", str(error), retryable=code in _OUT_OF_RESOURCES)
 
 
-def _check_end(result: ProcessResult, timeout_seconds: float) -> None:
+def _check_end(result: ProcessResult, session: Session) -> None:
     code = result.exit_code
     said = (result.stderr or result.stdout).decode(errors="replace").strip()[-500:]
     because = f": {said}" if said else ""
     if result.timed_out:
-        message = f"the session took longer than {timeout_seconds:g} s{because}"
+        message = f"the session took longer than {session.timeout_seconds:g} s{because}"
         raise SessionError("timeout", message, retryable=True)
     if code in _SHELL_COULD_NOT:
-        message = f"the command can't be run here (exit code {code}){because}"
+        hint = f" ({SANDBOX_HINT})" if session.sandbox else ""
+        message = f"the command can't be run here (exit code {code}){because}{hint}"
         raise SessionError("agent_unavailable", message, retryable=False)
     if name := _signal_name(code):
         raise SessionError("killed", f"the command was killed by {name}{because}", retryable=True)

@@ -12,6 +12,7 @@ from farm.model.agent import CallTool, Crash, Say, ScriptStep, Sleep
 from farm.model.messages import Message, ToolCall, last_assistant_text
 from farm.model.tool_names import canonical_tool_name
 from farm.model.transcript import Transcript
+from farm.sessions.process import check_not_stopped
 
 
 class ScriptedAgent:
@@ -63,6 +64,7 @@ class _Clock:
 
 
 def _carry_out(step: ScriptStep, session: Session, clock: _Clock) -> Message | None:
+    check_not_stopped(session.stop)
     remaining_seconds = clock.remaining_seconds()
     timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
     match step:
@@ -74,7 +76,8 @@ def _carry_out(step: ScriptStep, session: Session, clock: _Clock) -> Message | N
         case Say():
             return Message(role="assistant", content=step.say, timestamp=timestamp)
         case Sleep():
-            time.sleep(min(step.sleep, remaining_seconds))
+            session.stop.wait(min(step.sleep, remaining_seconds))
+            check_not_stopped(session.stop)
             clock.remaining_seconds()
             return None
         case Crash():
@@ -86,7 +89,8 @@ def _call_tool(step: CallTool, session: Session, timeout_seconds: float, timesta
     tool = canonical_tool_name(step.tool)
     if tool in WORKSPACE_TOOLS:
         env = {**session.spec.env, **session.case.env}
-        result = run_workspace_tool(tool, ToolUse(session.workspace, step.input, env, timeout_seconds))
+        use = ToolUse(session.workspace, step.input, env, timeout_seconds, session.stop, session.sandbox)
+        result = run_workspace_tool(tool, use)
     else:
         result = ToolResult(step.output or "")
     return ToolCall(

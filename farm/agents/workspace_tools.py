@@ -1,18 +1,20 @@
 """Carry out Read, Write, Edit, Bash, Glob and Grep in a workspace, with Claude Code's parameters.
 
 File tools stay inside the workspace, links included. What a tool can't do is an answer to the agent, never
-an exception of ours.
+an exception of ours; only what ends the whole session is.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from farm.agents.workspace_search import find_files, search_files
-from farm.errors import FarmError
-from farm.sessions.process import CommandNotStartedError, run_process
+from farm.errors import FarmError, SessionError
+from farm.sessions.process import CommandNotStartedError, check_not_stopped, run_process
+from farm.sessions.sandbox import Sandbox
 from farm.sessions.workspace import Workspace
 
 MAX_OUTPUT_CHARACTERS = 30_000
@@ -42,6 +44,8 @@ class ToolUse:
     input: Mapping[str, object]
     env: Mapping[str, str]
     timeout_seconds: float
+    stop: threading.Event = field(default_factory=threading.Event)
+    sandbox: Sandbox | None = None
 
     def text(self, name: str, default: str | None = None) -> str:
         """Get a text parameter; one without a default is required."""
@@ -84,6 +88,8 @@ def run_workspace_tool(tool: str, use: ToolUse) -> ToolResult:
         if unknown := sorted(use.input.keys() - parameters):
             raise ToolError(f"{tool} has no parameter {', '.join(unknown)}")
         result = carry_out(use)
+    except SessionError:
+        raise
     except FarmError as error:
         result = ToolResult(str(error), is_error=True)
     except (OSError, ValueError) as error:  # ValueError: text that has no UTF-8 form
@@ -133,9 +139,12 @@ def _bash(use: ToolUse) -> ToolResult:
             cwd=use.workspace.directory,
             env=use.workspace.environment(use.env),
             timeout_seconds=min(asked, use.timeout_seconds),
+            stop=use.stop,
+            sandbox=use.sandbox,
         )
     except CommandNotStartedError as error:
         raise ToolError(str(error)) from error
+    check_not_stopped(use.stop)
     output = "\n".join(
         text
         for stream in (result.stdout, result.stderr)

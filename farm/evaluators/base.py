@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from farm.model.base import JsonValue
 from farm.model.suite import Case
 from farm.model.transcript import Transcript
+from farm.sessions.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class EvaluationContext:
     transcript: Transcript
     files: Path  # the directory in which the case's file names resolve
     workspace: Path | None = None  # as the session left it; None for a stored transcript
+    stop: threading.Event = field(default_factory=threading.Event)  # set: nobody wants the verdict any more
+    sandbox: Sandbox | None = None  # what confined the session, and confines judges' programs likewise
 
 
 @dataclass(frozen=True)

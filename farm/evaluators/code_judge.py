@@ -6,8 +6,8 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
@@ -20,7 +20,9 @@ from farm.evaluators.wording import quoted, shortened
 from farm.model.base import JsonValue, Model, Score
 from farm.model.evaluator import CodeJudgeSpec
 from farm.model.messages import Message, referenced_files
+from farm.sessions.owned_directory import make_directory, remove_directory
 from farm.sessions.process import ProcessResult, run_process
+from farm.sessions.sandbox import Sandbox
 
 Words = Annotated[str, Field(strict=True)]
 
@@ -39,8 +41,8 @@ def evaluate(
     spec: CodeJudgeSpec, context: EvaluationContext, results: Mapping[str, JsonValue] | None = None
 ) -> Judgement:
     """Run the program and take its word; `results` are a composite's members to aggregate."""
-    with tempfile.TemporaryDirectory(prefix="farm-judge-", ignore_cleanup_errors=True) as name:
-        place = Path(name).resolve()
+    place = make_directory("judge-")
+    try:
         copy, home, scratch = place / "files", place / "home", place / "tmp"
         for directory in (copy, home, scratch):
             directory.mkdir()
@@ -54,9 +56,22 @@ def evaluate(
             env=_environment(home, scratch),
             timeout_seconds=spec.timeout_seconds,
             stdin=json.dumps(payload).encode(),
+            stop=context.stop,
+            sandbox=_sandbox(spec, context, place),
         )
+    finally:
+        remove_directory(place)
     output = _read_output(spec, result)
     return Judgement(output.score, output.hits, output.misses, output.reasoning, output.details)
+
+
+def _sandbox(spec: CodeJudgeSpec, context: EvaluationContext, place: Path) -> Sandbox | None:
+    """Confine the program as the session was: in its own directory, the workspace to be read only."""
+    if context.sandbox is None:
+        return None
+    workspace = () if context.workspace is None else (context.workspace.absolute(),)
+    own = replace(context.sandbox, writable=(place,), tmp=place / "tmp", readable=workspace)
+    return own.for_command(spec.command)
 
 
 def _needed_files(spec: CodeJudgeSpec, context: EvaluationContext) -> list[str]:
@@ -143,6 +158,8 @@ def _dumped_if_any(value: Model | None) -> dict[str, Any] | None:
 
 
 def _read_output(spec: CodeJudgeSpec, result: ProcessResult) -> JudgeOutput:
+    if result.stopped:
+        raise EvaluatorError("the code judge was stopped before its end")
     if result.timed_out:
         raise EvaluatorError(f"the code judge did not end within {spec.timeout_seconds:g} s{_said(result)}")
     if result.exit_code != 0:

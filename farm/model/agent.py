@@ -1,26 +1,36 @@
 """Who is under test: one spec a kind of agent, a tagged union on `kind`."""
 
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field
 
-from farm.model.base import JsonValue, Model, NonEmptyText, PositiveNumber, wrong
-from farm.model.command_template import template_problems
+from farm.model.base import Flag, JsonValue, Model, NonEmptyText, PositiveNumber, wrong
 
 
 def _check_template(template: str) -> str:
+    from farm.model.command_template import template_problems  # not at the top: few agents are templates
+
     if problems := template_problems(template):
         raise wrong("; ".join(problems))
     return template
 
 
+# What keeps a session apart: directories of its own, a sandbox, or a sandbox where there is one.
+Isolation: TypeAlias = Literal["process", "bubblewrap", "auto"]
+
+
 class AgentBase(Model):
     """What every agent understands."""
+
+    # Where nobody says anything else. What an LLM makes up belongs in a sandbox.
+    default_isolation: ClassVar[Isolation] = "auto"
 
     kind: str
     model: NonEmptyText | None = None
     env: dict[str, str] = {}
     timeout_seconds: PositiveNumber | None = None
+    isolation: Isolation | None = None
+    network: Flag | None = None
 
 
 class ClaudeSpec(AgentBase):
@@ -37,6 +47,8 @@ class AnthropicSpec(AgentBase):
 
 class CommandSpec(AgentBase):
     """Any program, by a template."""
+
+    default_isolation: ClassVar[Isolation] = "process"  # it does what the author wrote
 
     kind: Literal["command"] = "command"
     command: Annotated[NonEmptyText, AfterValidator(_check_template)]  # for the shell, with placeholders
@@ -63,11 +75,15 @@ class OpencodeSpec(AgentBase):
 class ReplaySpec(AgentBase):
     """A recorded session; no agent runs."""
 
+    default_isolation: ClassVar[Isolation] = "process"  # it does what the author wrote
+
     kind: Literal["replay"] = "replay"
 
 
 class ScriptedSpec(AgentBase):
     """The shipped test double: does what the case's script says."""
+
+    default_isolation: ClassVar[Isolation] = "process"  # it does what the author wrote
 
     kind: Literal["scripted"] = "scripted"
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from farm.model.agent import DEFAULT_AGENT, ScriptStep
+from farm.model.agent import DEFAULT_AGENT, Isolation, ScriptStep
 from farm.model.base import JsonValue, Model, PositiveCount
 from farm.model.evaluator import EvaluatorSpec
 from farm.model.messages import Message, content_text
@@ -42,6 +42,8 @@ class Case(Model):
     workspace: str | None = None  # a directory relative to the suite root; may lie outside it
     setup: tuple[str, ...] = ()
     timeout_seconds: float | None = None
+    isolation: Isolation | None = None
+    network: bool | None = None
     trials: Trials = ONE_TRIAL
     tags: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)

@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import IO, Literal
 
 from farm.errors import FarmError
 from farm.sessions.file_clone import FileCloner
@@ -71,7 +71,7 @@ class BundleCache:
             # Workspaces are nobody else's business.
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
 
-    def materialise(self, bundle_id: str, fetch: Callable[[str], BinaryIO], target: Path) -> None:
+    def materialise(self, bundle_id: str, fetch: Callable[[str], IO[bytes]], target: Path) -> None:
         """Fill the empty directory `target` with a fresh copy of a bundle, fetched unless it is here.
 
         On one machine each bundle is fetched once; who comes meanwhile waits. All files get the same time:
@@ -137,7 +137,7 @@ class BundleCache:
             return None
         return items if is_whole else None
 
-    def _store(self, bundle_id: str, fetch: Callable[[str], BinaryIO]) -> None:
+    def _store(self, bundle_id: str, fetch: Callable[[str], IO[bytes]]) -> None:
         """Fetch and unpack a bundle, and make it an entry. Call it with the lock held exclusively."""
         self._drop(bundle_id)
         partial = self._new_partial(bundle_id)

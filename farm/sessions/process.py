@@ -5,45 +5,42 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal, TypeAlias
 
-from farm.errors import FarmError
-from farm.sessions.descendants import Descendants
+from farm.errors import SessionError
+from farm.sessions.launch import CommandNotStartedError as CommandNotStartedError
+from farm.sessions.launch import make_launch
+from farm.sessions.sandbox import Sandbox
 
 DEFAULT_OUTPUT_LIMIT_BYTES = 10 * 2**20
 
 _CHUNK_BYTES = 65536
 _POLL_SECONDS = 0.02
+_LOOK_FOR_STOP_SECONDS = 0.2  # 32 sessions wake up 160 times a second: too little to measure
 _LONGEST_WAIT_SECONDS = 3600.0  # epoll takes no more than 24 days at once; authors may
 
-# The command waits for one line, so that it is marked before it can start anything. Not preexec_fn: that
-# is unsafe in a process with threads.
-_GATE = 'IFS= read -r line || exit 125; exec "$@"'
-
-
-class CommandNotStartedError(FarmError):
-    """A command that could not even be started: not found, not executable, no such directory."""
-
-    exit_code = 3
+_End: TypeAlias = Literal["exited", "timed_out", "stopped"]
 
 
 @dataclass(frozen=True)
 class ProcessResult:
     """How a command ended, and the head of what it wrote."""
 
-    exit_code: int  # negative: the signal that ended it
+    exit_code: int  # negative: the signal that ended it; in a sandbox, 128 + signal
     stdout: bytes
     stderr: bytes
     timed_out: bool
     truncated: bool  # it wrote more than is kept
     duration_ms: float
+    stopped: bool = False  # killed because somebody asked for it
 
 
 def run_process(
@@ -54,68 +51,55 @@ def run_process(
     timeout_seconds: float,
     stdin: bytes = b"",
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES,
+    stop: threading.Event | None = None,
+    sandbox: Sandbox | None = None,
 ) -> ProcessResult:
-    """Run a command (a string is the shell's) until it ends or its time is up.
+    """Run a command (a string is the shell's) until it ends, its time is up, or `stop` is set.
+
+    Without a sandbox it can see and change all that this process can.
 
     The end is that of the command itself: what it left in the background is not waited for but killed, and
     so is everything when this thread is interrupted. May be called from many threads.
     """
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     started = time.monotonic()
-    descendants = Descendants()
-    with _start(argv, cwd, {**env, **descendants.environment}, has_stdin=bool(stdin)) as process:
+    with contextlib.closing(make_launch(cwd, env, stdin, sandbox)) as launch, launch.start(argv) as process:
         try:
-            descendants.adopt(process.pid)
-            pipes = _Pipes(process, b"\n" + stdin, output_limit_bytes)
-            timed_out = not pipes.pump_until_exit(started + timeout_seconds)
+            launch.descendants.adopt(process.pid)
+            pipes = _Pipes(process, launch.stdin, output_limit_bytes)
+            end = pipes.pump_until_exit(started + timeout_seconds, stop)
         finally:
-            descendants.kill()
+            launch.descendants.kill()
         pipes.drain()
+        code = process.wait()
+        exit_code = launch.exit_code(code, bytes(pipes.stderr)) if end == "exited" else -signal.SIGKILL
     return ProcessResult(
-        exit_code=process.returncode,
+        exit_code=exit_code,
         stdout=bytes(pipes.stdout),
         stderr=bytes(pipes.stderr),
-        timed_out=timed_out,
+        timed_out=end == "timed_out",
         truncated=pipes.truncated,
         duration_ms=(time.monotonic() - started) * 1000,
+        stopped=end == "stopped",
     )
 
 
-def _start(argv: list[str], cwd: Path, env: Mapping[str, str], *, has_stdin: bool) -> subprocess.Popen[bytes]:
-    gate = _GATE if has_stdin else f"{_GATE} </dev/null"
-    try:
-        program = _find_program(argv, cwd, env)
-        return subprocess.Popen(
-            ["/bin/sh", "-c", gate, "sh", program, *argv[1:]],
-            cwd=cwd,
-            env=env,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        name = argv[0] if argv else ""
-        raise CommandNotStartedError(f"can't start {name!r} in {cwd}: {error}") from error
+def check_not_stopped(stop: threading.Event) -> None:
+    """End the session that was asked to stop: whatever it did so far is nothing to grade."""
+    if stop.is_set():
+        raise SessionError("stopped", "the session was stopped before its end", retryable=True)
 
 
-def _find_program(argv: list[str], cwd: Path, env: Mapping[str, str]) -> str:
-    """Find the program before the shell does, whose only answer would be an exit code."""
-    if not cwd.is_dir():
-        raise FileNotFoundError("no such directory")
-    name = argv[0] if argv else ""
-    beside = str(cwd / name) if "/" in name else name
-    if program := shutil.which(beside, path=env.get("PATH", os.defpath)):
-        return program
-    raise FileNotFoundError("command not found, or not executable")
+def _longest_wait_seconds(*, can_see_exit: bool, stop: threading.Event | None) -> float:
+    if not can_see_exit:
+        return _POLL_SECONDS
+    return _LONGEST_WAIT_SECONDS if stop is None else _LOOK_FOR_STOP_SECONDS
 
 
 class _Pipes:
     """Both ends of a conversation with a process, none of which can block the others."""
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, limit_bytes: int) -> None:
-        assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self.stdout = bytearray()
@@ -127,19 +111,23 @@ class _Pipes:
         self._limit_bytes = limit_bytes
         self._open: dict[IO[bytes], bytearray] = {process.stdout: self.stdout, process.stderr: self.stderr}
         for pipe in (process.stdin, *self._open):
-            os.set_blocking(pipe.fileno(), False)
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
 
-    def pump_until_exit(self, deadline: float) -> bool:
-        """Move data until the process itself has ended; False if the deadline came first."""
+    def pump_until_exit(self, deadline: float, stop: threading.Event | None) -> _End:
+        """Move data until the process itself has ended, or must end."""
         with selectors.DefaultSelector() as selector, _exit_handle(self._process) as handle:
-            selector.register(self._stdin, selectors.EVENT_WRITE)
+            if self._stdin is not None:
+                selector.register(self._stdin, selectors.EVENT_WRITE)
             for pipe in self._open:
                 selector.register(pipe, selectors.EVENT_READ)
             if handle is not None:
                 selector.register(handle, selectors.EVENT_READ)
+            longest_wait_seconds = _longest_wait_seconds(can_see_exit=handle is not None, stop=stop)
             while (remaining := deadline - time.monotonic()) > 0:
-                wait_seconds = min(remaining, _LONGEST_WAIT_SECONDS if handle is not None else _POLL_SECONDS)
-                ready = [key.fileobj for key, _ in selector.select(wait_seconds)]
+                if stop is not None and stop.is_set():
+                    return "stopped"
+                ready = [key.fileobj for key, _ in selector.select(min(remaining, longest_wait_seconds))]
                 for stream in ready:
                     if stream is self._stdin and self._write():
                         selector.unregister(stream)
@@ -148,8 +136,8 @@ class _Pipes:
                     if not self._read(pipe):
                         selector.unregister(pipe)
                 if handle in ready or (handle is None and self._process.poll() is not None):
-                    return True
-        return False
+                    return "exited"
+        return "timed_out"
 
     def drain(self) -> None:
         """Take what is still in the pipes; nobody is left to fill them."""
@@ -162,6 +150,7 @@ class _Pipes:
     def _write(self) -> bool:
         """Write what the pipe takes; True once there is nothing more to write."""
         try:
+            assert self._stdin is not None
             written = os.write(self._stdin.fileno(), self._unwritten[:_CHUNK_BYTES])
         except BlockingIOError:
             return False

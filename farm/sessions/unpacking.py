@@ -14,7 +14,7 @@ import tarfile
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import zstandard
 
@@ -66,7 +66,7 @@ class _Member:
 
 
 def unpack_bundle(
-    archive: BinaryIO | Path, target: Path, *, expected_id: str, limits: UnpackLimits | None = None
+    archive: IO[bytes] | Path, target: Path, *, expected_id: str, limits: UnpackLimits | None = None
 ) -> None:
     """Unpack into `target`, which does not exist yet or is an empty directory.
 
@@ -89,7 +89,7 @@ def unpack_bundle(
         shutil.rmtree(building, ignore_errors=True)
 
 
-def _unpack(stream: BinaryIO, root: Path, expected_id: str, limits: UnpackLimits) -> None:
+def _unpack(stream: IO[bytes], root: Path, expected_id: str, limits: UnpackLimits) -> None:
     source = _Decompressed(stream, limits.max_bytes)
     tree = _Tree(root, limits)
     while member := _read_member(source):
@@ -104,7 +104,7 @@ def _unpack(stream: BinaryIO, root: Path, expected_id: str, limits: UnpackLimits
 class _Decompressed:
     """The stream inside an archive, hashed and counted as it comes out."""
 
-    def __init__(self, archive: BinaryIO, max_bytes: int) -> None:
+    def __init__(self, archive: IO[bytes], max_bytes: int) -> None:
         self._archive = archive
         self._max_bytes = max_bytes
         self._decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import shutil
-import stat
-import subprocess
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +12,7 @@ from farm.errors import FarmError, UsageError
 from farm.model.transcript import WorkspaceChanges
 from farm.sessions.snapshot import Snapshot, take_snapshot
 from farm.sessions.source_tree import copy_tree
+from farm.sessions.trial_directories import PARTS, TrialDirectories
 
 # All that a session inherits of our environment: where programs are, the language, the way to the network.
 # Anything else could be a secret, or a difference between two machines.
@@ -35,8 +31,6 @@ _INSTRUCTION_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "GEMINI.md")
 # (`BundleCache.materialise`, on a machine that has no such directory).
 WorkspaceSource = Path | Callable[[Path], None]
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True)
 class Workspace:
@@ -51,9 +45,8 @@ class Workspace:
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """Give the environment of everything that runs here; `extra` is the case's and the agent's own."""
-        inherited = {
-            name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("LC_")
-        }
+        names = [name for name in os.environ if name in _INHERITED or name.startswith("LC_")]
+        inherited = {name: os.environ[name] for name in names}
         inherited.setdefault("PATH", os.defpath)
         return {
             **inherited,
@@ -75,6 +68,9 @@ class Workspace:
         return before.compare(self.directory)
 
 
+_FRESH_DIRECTORIES = TrialDirectories()
+
+
 def _remove_always() -> bool:
     return False
 
@@ -85,6 +81,7 @@ def open_workspace(
     *,
     exclude: Collection[Path] = (),
     keep: Callable[[], bool] = _remove_always,
+    directories: TrialDirectories = _FRESH_DIRECTORIES,
 ) -> Iterator[Workspace]:
     """Open a workspace filled from `source` (None: an empty one), and remove it at the end.
 
@@ -93,24 +90,25 @@ def open_workspace(
     """
     if isinstance(source, Path) and not source.is_dir():
         raise UsageError(f"{source}: no such directory; a workspace is copied from an existing one")
-    root = Path(tempfile.mkdtemp(prefix="farm-")).resolve()
+    root = directories.make()
     try:
         workspace = _fill(root, source, exclude)
     except BaseException:
-        _remove_tree(root)  # half a workspace is nothing to look at
+        directories.remove(root)  # half a workspace is nothing to look at
         raise
     try:
         yield workspace
     finally:
-        if not keep():
-            _remove_tree(root)
+        if keep():
+            directories.keep(root)
+        else:
+            directories.remove(root)
 
 
 def _fill(root: Path, source: WorkspaceSource | None, exclude: Collection[Path]) -> Workspace:
     _refuse_instructions_above(root)
-    workspace = Workspace(root, root / "workspace", root / "home", root / "tmp", root / "config")
-    for directory in (workspace.directory, workspace.home, workspace.tmp, workspace.config):
-        directory.mkdir(mode=0o700)
+    directory, home, tmp, config = (root / part for part in PARTS)
+    workspace = Workspace(root, directory, home, tmp, config)
     if isinstance(source, Path):
         copy_tree(source, workspace.directory, exclude=[*exclude, root])
     elif source is not None:
@@ -122,29 +120,8 @@ def _fill(root: Path, source: WorkspaceSource | None, exclude: Collection[Path])
 def _refuse_instructions_above(root: Path) -> None:
     for directory in root.parents:
         for name in _INSTRUCTION_FILES:
-            if (directory / name).exists():
+            if os.path.exists(f"{directory}/{name}"):  # noqa: PTH110 (for every trial)
                 raise FarmError(
                     f"{directory / name} would be read by every agent that works below it; "
                     "remove it, or set TMPDIR to a directory without one above"
                 )
-
-
-def _remove_tree(root: Path) -> None:
-    """Remove a tree whatever the agent did to it: read-only directories, paths too long to name."""
-    try:
-        _make_directories_writable(root)
-        shutil.rmtree(root)
-    except (OSError, RecursionError):
-        # rm goes down step by step, and so reaches what no path is short enough to name.
-        subprocess.run(("/bin/rm", "-rf", "--", str(root)), stdin=subprocess.DEVNULL, capture_output=True)
-    if root.exists():
-        _log.warning("could not remove all of the workspace %s", root)
-
-
-def _make_directories_writable(root: Path) -> None:
-    waiting = [str(root)]
-    while waiting:
-        current = waiting.pop()
-        Path(current).chmod(stat.S_IRWXU)
-        with os.scandir(current) as entries:
-            waiting.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,11 @@ import pytest
 
 from farm.agents.registry import AGENTS
 from farm.agents.session_files import dump_transcript
-from farm.model.agent import ReplaySpec, ScriptedSpec
+from farm.model.agent import ClaudeSpec, ReplaySpec, ScriptedSpec
 from farm.model.suite import Case
 from farm.model.transcript import Transcript, WorkspaceChanges
-from farm.running import TrialPlan, TrialResult, run_trial
+from farm.running import TrialPlan, TrialResult, resolve_isolation, run_trial
+from farm.settings import Settings
 from tests.unit.builders import case as make_case
 
 
@@ -23,8 +26,7 @@ def run(workspace: Path, case: Case, **fields: Any) -> TrialResult:
         spec=ScriptedSpec(),
         workspace=workspace,
         files=workspace,
-        timeout_seconds=20,
-        **fields,
+        **{"timeout_seconds": 20, **fields},
     )
     return run_trial(plan)
 
@@ -187,3 +189,121 @@ def test_an_errored_evaluator_does_not_fail_the_case(tmp_path):
     result = run(tmp_path, scripted({"say": "hello"}, evaluators=(unknown,)))
     assert result.report.outcome == "errored"
     assert result.report.verdicts[0].outcome == "errored"
+
+
+STOPPED_DURING: dict[str, dict[str, Any]] = {
+    "setup": {"setup": ("touch $SEEN; sleep 300",)},
+    "a sleep": {"script": ({"tool": "Bash", "input": {"command": "touch $SEEN"}}, {"sleep": 300})},
+    "a tool": {"script": ({"tool": "Bash", "input": {"command": "touch $SEEN; sleep 300"}},)},
+    "a code judge": {
+        "evaluators": (
+            {"type": "code_judge", "command": "touch $SEEN; sleep 300", "timeout_seconds": 300},
+            {"type": "contains", "value": "hello"},
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("during", STOPPED_DURING)
+def test_a_stopped_trial_is_errored_and_never_has_a_verdict(tmp_path, during):
+    seen, source = tmp_path / "seen", tmp_path / "source"
+    source.mkdir()
+    text = json.dumps({"script": ({"say": "hello"},), **STOPPED_DURING[during]}).replace("$SEEN", str(seen))
+    stop = threading.Event()
+
+    def stop_once_it_runs() -> None:
+        for _ in range(10_000):
+            if seen.exists():
+                break
+            time.sleep(0.01)
+        stop.set()
+
+    watcher = threading.Thread(target=stop_once_it_runs)
+    watcher.start()
+    result = run(
+        source,
+        make_case(agent="scripted", **json.loads(text)),
+        stop=stop,
+        timeout_seconds=200,
+        isolation="process",
+    )
+    watcher.join()
+
+    assert (result.report.outcome, result.report.verdicts) == ("errored", ())
+    assert result.report.error is not None
+    assert (result.report.error.kind, result.report.error.retryable) == ("stopped", True)
+    assert result.report.duration_ms is not None
+    assert result.report.duration_ms < 100_000
+
+
+def test_a_trial_that_was_stopped_before_it_began_runs_nothing(tmp_path):
+    stop = threading.Event()
+    stop.set()
+    calls: list[Any] = []
+    write = {"tool": "Write", "input": {"file_path": "x", "content": ""}}
+    result = run(tmp_path, scripted(write), stop=stop, on_tool_call=calls.append)
+
+    assert result.report.error is not None
+    assert result.report.error.kind == "stopped"
+    assert calls == []
+
+
+def test_case_wins_over_agent_and_agent_over_farm_yaml():
+    spec, settings = ScriptedSpec(isolation="process", network=False), Settings(isolation="bubblewrap")
+
+    assert resolve_isolation(make_case(), ScriptedSpec(), Settings()) == ("process", True)
+    assert resolve_isolation(make_case(), ClaudeSpec(), Settings()) == ("auto", True)
+    assert resolve_isolation(make_case(), ScriptedSpec(), settings) == ("bubblewrap", True)
+    assert resolve_isolation(make_case(), spec, settings) == ("process", False)
+    assert resolve_isolation(make_case(isolation="auto", network=True), spec, settings) == ("auto", True)
+    assert resolve_isolation(make_case(), ScriptedSpec(), Settings(network=False)) == ("auto", False)
+
+
+def test_what_protects_nobody_though_it_was_asked_for_is_errored_and_runs_nothing(tmp_path):
+    calls: list[Any] = []
+    write = {"tool": "Write", "input": {"file_path": "x", "content": ""}}
+    result = run(tmp_path, scripted(write), isolation="process", network=False, on_tool_call=calls.append)
+
+    assert result.report.error is not None
+    assert (result.report.error.kind, result.report.error.retryable) == ("sandbox_unavailable", False)
+    assert calls == []
+
+
+@pytest.mark.parametrize("isolation", ["process", "bubblewrap"])
+def test_setup_tools_and_judges_run_the_same_in_a_sandbox_and_without(
+    tmp_path, isolation, requires_bubblewrap
+):
+    (tmp_path / "judge.py").write_text(
+        "import json, sys, pathlib\n"
+        "workspace = pathlib.Path(json.load(sys.stdin)['workspace_path'])\n"
+        "pathlib.Path('own').write_text('mine')\n"
+        "print(json.dumps({'score': float((workspace / 'both').read_text() == 'setup\\ntool\\n')}))\n"
+    )
+    case = scripted(
+        {"tool": "Bash", "input": {"command": "echo tool >> both"}},
+        {"say": "hello"},
+        setup=("echo setup > both; echo kept > /tmp/farm-$$ && cat /tmp/farm-$$ && rm /tmp/farm-$$",),
+        evaluators=(
+            {"type": "code_judge", "command": ["python3", "judge.py"], "files": ("judge.py",)},
+            {"type": "file_contains", "path": "both", "value": "tool"},
+        ),
+    )
+    result = run(tmp_path, case, isolation=isolation)
+
+    assert result.report.outcome == "passed", result.report
+
+
+def test_in_a_sandbox_neither_tool_nor_judge_reaches_what_is_not_theirs(tmp_path, requires_bubblewrap):
+    outside, workspace = tmp_path / "outside", tmp_path / "source"
+    workspace.mkdir()
+    judge = 'echo changed > $(sed \'s/.*workspace_path": "\\([^"]*\\).*/\\1/\')/kept || echo \'{"score": 1}\''
+    steps = [
+        {"tool": "Bash", "input": {"command": command}} for command in (f"touch {outside}", "echo > kept")
+    ]
+    case = scripted(*steps, {"say": "hello"}, evaluators=({"type": "code_judge", "command": judge},))
+    result = run(workspace, case, isolation="bubblewrap")
+
+    assert result.report.outcome == "passed", result.report
+    assert not outside.exists()
+    assert result.transcript is not None
+    assert [call.is_error for call in result.transcript.tool_calls()] == [True, False]

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -127,7 +128,7 @@ def test_files_are_copies_each_a_word_of_its_own(run, tmp_path, workspace):
     *paths, contents = transcript.final_text.split("\n")
     assert [re.sub(".*/files/", "", path) for path in paths] == names[:3]
     assert contents == "".join(f"in {name}" for name in names[:3])
-    assert all(Path(path).is_relative_to(workspace.tmp) for path in paths)
+    assert all(Path(path).is_relative_to(workspace.config) for path in paths)
     assert (tmp_path / "a/order.md").read_text() == "in a/order.md"
 
 
@@ -428,6 +429,25 @@ def test_what_a_program_leaves_in_the_background_is_not_waited_for(run, workspac
     started = time.monotonic()
     assert run("(setsid sleep 60 &) ; echo done").final_text == "done"
     assert time.monotonic() - started < 50
+
+
+def test_a_stopped_session_says_so_and_is_worth_another_attempt(make_session, workspace):
+    begun = workspace.directory / "begun"
+    session = make_session(spec=CommandSpec(command="touch begun; sleep 300"), timeout_seconds=200)
+
+    def stop_once_it_runs() -> None:
+        for _ in range(10_000):
+            if begun.exists():
+                break
+            time.sleep(0.01)
+        session.stop.set()
+
+    watcher = threading.Thread(target=stop_once_it_runs)
+    watcher.start()
+    with pytest.raises(SessionError) as caught:
+        CommandAgent().run(session)
+    watcher.join()
+    assert (caught.value.kind, caught.value.retryable) == ("stopped", True)
 
 
 def test_many_sessions_at_once_do_not_mix(make_session, tmp_path):

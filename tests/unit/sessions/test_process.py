@@ -8,26 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from farm.sessions.descendants import MARKER
 from farm.sessions.process import CommandNotStartedError, ProcessResult, run_process
-
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a process table to search")
-
-# Starts a process that has left its parent, its session and its group, and writes its id to a file.
-ESCAPE = """
-import os, subprocess, sys, time
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.setsid() if os.getpid() != os.getsid(0) else None
-        {lose_marks}
-        script = "echo $$ > escaped.part; mv escaped.part escaped; exec sleep 300"
-        os.execvpe("/bin/sh", ["sh", "-c", script], env)
-    os._exit(0)
-os.wait()
-while not os.path.exists("escaped"):
-    time.sleep(0.01)
-"""
+from farm.sessions.process_table import MARKER
+from tests.unit.sessions.processes import escape_command, is_alive, linux_only
 
 
 @pytest.fixture
@@ -39,21 +22,8 @@ def run(tmp_path):
     return run
 
 
-def escape_command(then: str = "", *, keep_environment: bool = True) -> list[str]:
-    env = "env = dict(os.environ)" if keep_environment else "env = {}"
-    return [sys.executable, "-I", "-S", "-c", ESCAPE.format(lose_marks=env) + then]
-
-
 def escaped_pid(directory: Path) -> int:
     return int((directory / "escaped").read_text())
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
 
 
 def test_output_exit_code_and_duration_come_back(run):
@@ -141,6 +111,48 @@ def test_a_command_is_stopped_when_its_time_is_up_and_its_output_kept(run):
     assert result.duration_ms < 50_000
 
 
+def set_when_exists(path: Path, stop: threading.Event) -> threading.Thread:
+    def wait() -> None:
+        for _ in range(10_000):
+            if path.exists():
+                break
+            time.sleep(0.01)
+        stop.set()
+
+    watcher = threading.Thread(target=wait)
+    watcher.start()
+    return watcher
+
+
+@linux_only
+def test_a_command_and_all_that_it_started_is_killed_when_somebody_asks_for_it(run, tmp_path):
+    stop = threading.Event()
+    watcher = set_when_exists(tmp_path / "escaped", stop)
+    result = run(
+        escape_command("print('begun', flush=True); time.sleep(300)"), timeout_seconds=200, stop=stop
+    )
+    watcher.join()
+
+    assert (result.stopped, result.timed_out) == (True, False)
+    assert result.exit_code == -signal.SIGKILL
+    assert result.duration_ms < 100_000
+    assert not is_alive(escaped_pid(tmp_path))
+
+
+def test_a_command_is_not_begun_when_it_was_stopped_before(run, tmp_path):
+    stop = threading.Event()
+    stop.set()
+
+    assert run("echo > begun", stop=stop).stopped
+    assert not (tmp_path / "begun").exists()
+
+
+def test_a_command_that_nobody_stops_runs_to_its_end(run):
+    result = run("sleep 0.5; echo done", stop=threading.Event())
+
+    assert (result.stopped, result.stdout) == (False, b"done\n")
+
+
 def test_a_background_child_that_holds_the_output_open_is_not_waited_for(run):
     result = run("sleep 60 & echo $!")
 
@@ -175,7 +187,7 @@ def test_a_grandchild_that_left_its_session_is_gone_after_a_timeout(run, tmp_pat
 
 @linux_only
 def test_a_grandchild_is_gone_when_this_thread_is_interrupted(run, tmp_path, monkeypatch):
-    def pump_until_exit(pipes, _deadline):
+    def pump_until_exit(pipes, _deadline, _stop):
         os.write(pipes._stdin.fileno(), b"\n")
         while not (tmp_path / "escaped").exists():
             time.sleep(0.01)

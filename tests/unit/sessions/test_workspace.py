@@ -23,7 +23,7 @@ def files_of(directory: Path) -> set[str]:
 
 def test_an_empty_workspace_has_directories_of_its_own_and_is_removed():
     with open_workspace() as workspace:
-        assert files_of(workspace.root) == set()
+        assert files_of(workspace.root) == {".owner"}
         for directory in (workspace.directory, workspace.home, workspace.tmp, workspace.config):
             assert directory.is_dir()
             assert directory.parent == workspace.root

@@ -1,0 +1,149 @@
+"""Start a command so that all that will stem from it can be found again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from farm.errors import FarmError
+from farm.sessions.descendants import Descendants, SandboxDescendants
+from farm.sessions.sandbox import Sandbox
+
+# The command waits for one line, so that it is marked before it can start anything. Not preexec_fn: that
+# is unsafe in a process with threads.
+_GATE = 'IFS= read -r line || exit 125; exec "$@"'
+
+
+class CommandNotStartedError(FarmError):
+    """A command that could not even be started: not found, not executable, no such directory."""
+
+    exit_code = 3
+
+
+class Launch(Protocol):
+    """One way to start a command."""
+
+    @property
+    def descendants(self) -> Descendants:
+        """What will stem from it."""
+        ...
+
+    @property
+    def stdin(self) -> bytes:
+        """What must be written to the process that is started."""
+        ...
+
+    def start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start it in a session of its own."""
+        ...
+
+    def exit_code(self, returned: int, stderr: bytes) -> int:
+        """Give the command's own exit code; what was started may have ended with another."""
+        ...
+
+    def close(self) -> None:
+        """Give back what was needed meanwhile."""
+        ...
+
+
+def make_launch(cwd: Path, env: Mapping[str, str], stdin: bytes, sandbox: Sandbox | None) -> Launch:
+    """Choose how commands are started in a sandbox, or without one."""
+    return _BareLaunch(cwd, env, stdin) if sandbox is None else _SandboxLaunch(cwd, env, stdin, sandbox)
+
+
+class _BareLaunch:
+    """Behind a gate: the command is marked before it runs."""
+
+    def __init__(self, cwd: Path, env: Mapping[str, str], stdin: bytes) -> None:
+        self.descendants = Descendants()
+        self.stdin = b"\n" + stdin
+        self._cwd = cwd
+        self._env = {**env, **self.descendants.environment}
+        self._gate = _GATE if stdin else f"{_GATE} </dev/null"
+
+    def start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        program = _find_program(argv, self._cwd, self._env)
+        return _spawn(argv, ["/bin/sh", "-c", self._gate, "sh", program, *argv[1:]], self._cwd, self._env)
+
+    def exit_code(self, returned: int, _stderr: bytes) -> int:
+        return returned
+
+    def close(self) -> None:
+        pass
+
+
+class _SandboxLaunch:
+    """Without a gate: nothing can leave the sandbox."""
+
+    def __init__(self, cwd: Path, env: Mapping[str, str], stdin: bytes, sandbox: Sandbox) -> None:
+        self.descendants = SandboxDescendants()
+        self.stdin = stdin
+        self._cwd = cwd
+        self._env = {**env, **self.descendants.environment}
+        self._sandbox = sandbox
+        self._argv: Sequence[str] = ()
+
+    def start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        self._argv = argv
+        program, status = _find_program(argv, self._cwd, self._env), self.descendants.status
+        wrapped = self._sandbox.wrap([program, *argv[1:]], cwd=self._cwd, env=self._env, status=status)
+        stdin = subprocess.PIPE if self.stdin else subprocess.DEVNULL
+        return _spawn(argv, wrapped, self._cwd, self._env, stdin=stdin, pass_fds=(status,))
+
+    def exit_code(self, returned: int, stderr: bytes) -> int:
+        code = self.descendants.exit_code()
+        if code is None:
+            said = stderr.decode(errors="replace").strip()[-500:] or f"exit code {returned}"
+            raise _not_started(self._argv, self._cwd, f"the sandbox could not start it: {said}")
+        return code
+
+    def close(self) -> None:
+        self.descendants.close()
+
+
+def _spawn(
+    argv: Sequence[str],
+    wrapped: list[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    *,
+    stdin: int = subprocess.PIPE,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            wrapped,
+            cwd=cwd,
+            env=env,
+            bufsize=0,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=pass_fds,
+        )
+    except (OSError, ValueError) as error:
+        raise _not_started(argv, cwd, error) from error
+
+
+def _find_program(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:
+    """Find the program before the shell does, whose only answer would be an exit code."""
+    name = argv[0] if argv else ""
+    beside = str(cwd / name) if "/" in name else name
+    try:
+        if not cwd.is_dir():
+            raise FileNotFoundError("no such directory")
+        if program := shutil.which(beside, path=env.get("PATH", os.defpath)):
+            return program
+        raise FileNotFoundError("command not found, or not executable")
+    except (OSError, ValueError) as error:
+        raise _not_started(argv, cwd, error) from error
+
+
+def _not_started(argv: Sequence[str], cwd: Path, why: object) -> CommandNotStartedError:
+    name = argv[0] if argv else ""
+    return CommandNotStartedError(f"can't start {name!r} in {cwd}: {why}")
