@@ -1,6 +1,12 @@
--- ARGV: job, token, lease in ms, the most attempts. Gives {word, attempt or ms to wait}.
-local job, token, lease_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
-if state() ~= 'running' then
+-- ARGV: job, token, lease in ms, the most losses, micro-dollars to reserve, worker; then for each limit its name,
+-- sessions at once or '', starts a minute or ''. Gives {word, attempt or ms to wait, losses, time of the start}.
+local job, token, worker = ARGV[1], ARGV[2], ARGV[6]
+local lease_ms, most_losses, reserve = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local first_limit, minute_ms = 7, 60000
+
+local was, budget, spent, reserved =
+  unpack(redis.call('HMGET', run, 'state', 'budget_micro_usd', 'spent_micro_usd', 'reserved_micro_usd'))
+if was ~= 'running' then
   return { 'closed', 0 }
 end
 if redis.call('SISMEMBER', todo, job) == 0 then
@@ -8,23 +14,96 @@ if redis.call('SISMEMBER', todo, job) == 0 then
 end
 local now = now_ms()
 local expires = redis.call('ZSCORE', leases, job)
-if expires and tonumber(expires) > now then
-  return { 'leased', 0 }
+if expires then
+  local claim = claim_of(job)
+  if claim[1] == token then
+    -- Our answer was lost on the way, and this is the same question again.
+    return { 'claimed', count(attempts, job), count(losses, job), now }
+  end
+  -- One that is to be given up is the janitor's, who knows what to do when that closes the run.
+  if tonumber(expires) > now or count(losses, job) + 1 >= most_losses then
+    return { 'leased', 0 }
+  end
+  redis.call('HINCRBY', losses, job, 1)
+  let_go(job, claim, '')
+  -- An unknown cost moves from reserved to spent: their sum, which is all that counts below, stays.
 end
 local not_before = redis.call('ZSCORE', delays, job)
 if not_before and tonumber(not_before) > now then
   return { 'early', tonumber(not_before) - now }
 end
-local attempt = tonumber(redis.call('HGET', attempts, job) or 0) + 1
-if attempt > tonumber(ARGV[4]) then
-  return { 'exhausted', attempt - 1 }
+
+-- The token is as random as it gets; Lua's own random numbers are the same in every call.
+local chance = tonumber(string.sub(token, 1, 4), 16) / 65536
+local function limited(wait_ms)
+  -- The more of them wait, the later each comes again: all together ask some 200 times a second, not more.
+  wait_ms = math.ceil(wait_ms + chance * 10 * redis.call('ZCARD', delays))
+  redis.call('ZADD', delays, now + wait_ms, job)
+  return { 'limited', wait_ms }
 end
-redis.call('HSET', attempts, job, attempt)
-redis.call('ZREM', delays, job)
+
+if budget and (spent or 0) + (reserved or 0) + reserve > tonumber(budget) then
+  -- What runs may turn out cheaper than it was reserved for; and it is not killed for lack of money.
+  if redis.call('ZCARD', leases) > 0 then
+    return limited(500 + chance * 500)
+  end
+  redis.call('HSET', run, 'stopped', 'budget')
+  close()
+  return { 'over_budget', 0 }
+end
+
+local wait_ms = 0
+for limit = first_limit, #ARGV, 3 do
+  local name, sessions, starts = ARGV[limit], tonumber(ARGV[limit + 1]), tonumber(ARGV[limit + 2])
+  local paused_until = tonumber(redis.call('GET', limit_key(name, 'pause')) or 0)
+  if paused_until > now then
+    wait_ms = math.max(wait_ms, paused_until - now + chance * 1000)
+  end
+  if sessions then
+    local slots = limit_key(name, 'slots')
+    redis.call('ZREMRANGEBYSCORE', slots, '-inf', now)
+    if redis.call('ZCARD', slots) >= sessions then
+      wait_ms = math.max(wait_ms, 250 + chance * 750)
+    end
+  end
+  if starts then
+    local started = limit_key(name, 'starts')
+    redis.call('ZREMRANGEBYSCORE', started, '-inf', now - minute_ms)
+    local excess = redis.call('ZCARD', started) - starts
+    if excess >= 0 then
+      local oldest = redis.call('ZRANGE', started, excess, excess, 'WITHSCORES')
+      wait_ms = math.max(wait_ms, tonumber(oldest[2]) + minute_ms - now)
+    end
+  end
+end
+if wait_ms > 0 then
+  return limited(wait_ms)
+end
+
+local record = { token, ARGV[5] }
+for limit = first_limit, #ARGV, 3 do
+  local name = ARGV[limit]
+  if ARGV[limit + 1] ~= '' then
+    record[#record + 1] = name
+    redis.call('ZADD', limit_key(name, 'slots'), now + lease_ms, token)
+  end
+  if ARGV[limit + 2] ~= '' then
+    redis.call('ZADD', limit_key(name, 'starts'), now, token)
+    redis.call('PEXPIRE', limit_key(name, 'starts'), minute_ms)
+  end
+end
+if not_before then
+  redis.call('ZREM', delays, job)
+end
 redis.call('ZADD', leases, now + lease_ms, job)
-redis.call('HSET', claims, job, token)
+redis.call('HSET', claims, job, table.concat(record, '\n'))
+redis.call('HSET', notes, job, string.format('%.0f\n%s\n', now, worker))
 redis.call('HINCRBY', run, 'executions', 1)
+if reserve > 0 then
+  redis.call('HINCRBY', run, 'reserved_micro_usd', ARGV[5])
+end
+local attempt = redis.call('HINCRBY', attempts, job, 1)
 if attempt > 1 then
   redis.call('HINCRBY', run, 'retries', 1)
 end
-return { 'claimed', attempt }
+return { 'claimed', attempt, count(losses, job), now }

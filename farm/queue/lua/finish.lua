@@ -1,8 +1,15 @@
+-- ARGV: the run's id, ms to keep it, then fields and their values.
 -- The aggregator's last word; saying it twice changes nothing.
-local was = state()
-if was == 'aggregating' then
-  local cancelled = redis.call('HGET', run, 'cancelled') == '1'
-  redis.call('HSET', run, 'state', cancelled and 'cancelled' or 'complete', 'finished_at_ms', now_ms())
-  return 1
+if state() ~= 'aggregating' then
+  return 0
 end
-return 0
+local cancelled = redis.call('HGET', run, 'cancelled') == '1'
+redis.call(
+  'HSET', run, 'state', cancelled and 'cancelled' or 'complete', 'finished_at_ms', now_ms(), unpack(ARGV, 3)
+)
+redis.call('HDEL', run, 'trouble')
+for _, key in ipairs(all_keys()) do
+  redis.call('PEXPIRE', key, ARGV[2])
+end
+redis.call('ZREM', 'farm:active', ARGV[1])
+return 1

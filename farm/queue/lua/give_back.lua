@@ -1,13 +1,17 @@
--- ARGV: job, token, ms to wait before the next attempt, 1 if this attempt is not to be counted.
-local job = ARGV[1]
-if not holds(job, ARGV[2]) then
+-- ARGV: job, token, cost in micro-dollars or '', ms to wait before the next attempt, 1 if this one is not counted.
+local job, token, delay_ms = ARGV[1], ARGV[2], tonumber(ARGV[4])
+local claim = claim_of(job)
+if claim[1] ~= token then
   return 0
 end
-let_go(job)
-if tonumber(ARGV[3]) > 0 then
-  redis.call('ZADD', delays, now_ms() + tonumber(ARGV[3]), job)
+let_go(job, claim, ARGV[3])
+if state() ~= 'running' then
+  return 1 -- a finished run's keys expire: none may come to life again
 end
-if ARGV[4] == '1' then
+if delay_ms > 0 then
+  redis.call('ZADD', delays, now_ms() + delay_ms, job)
+end
+if ARGV[5] == '1' then
   redis.call('HINCRBY', attempts, job, -1)
 end
 return 1

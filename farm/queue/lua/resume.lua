@@ -1,9 +1,7 @@
--- Open a finished run again for what has no result; gives the number of such trials.
-local left = redis.call('SCARD', todo)
-local was = state()
-if left == 0 or not was or was == 'running' then
-  return was == 'running' and left or 0
+-- ARGV: the run's id, a new budget in micro-dollars or ''.
+-- Open a closed run again for what has no result; gives the number of such trials.
+local left, was = redis.call('SCARD', todo), state()
+if was and was ~= 'running' and left > 0 then
+  open_again(ARGV[1], ARGV[2])
 end
-redis.call('HSET', run, 'state', 'running', 'cancelled', 0)
-redis.call('DEL', leases, claims, delays, attempts)
-return left
+return was and left or 0
