@@ -1,4 +1,4 @@
-"""Turn the environment and farm.yaml into one frozen Settings."""
+"""Turn farm.yaml into one frozen Settings."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from farm.documents.checking import Problems, check, did_you_mean
 from farm.documents.yaml import Document, decode_text, parse_yaml, read_bytes
 from farm.errors import InputError, Problem, UsageError
-from farm.model.agent import AGENT_ALIASES, AGENT_SPECS, AgentBase
-from farm.model.base import Model, NonEmptyText, PositiveNumber
+from farm.model.agent import AGENT_ALIASES, AGENT_SPECS, AgentBase, Isolation
+from farm.model.base import Count, Flag, Model, NonEmptyText, PositiveNumber
+from farm.model.limits import LimitSpec
 
 FARM_FILE = "farm.yaml"
 DEFAULT_TIMEOUT_SECONDS = 600.0
+DEFAULT_RETRIES = 2
 
 
 class FarmFile(Model):
@@ -27,6 +31,10 @@ class FarmFile(Model):
     model: NonEmptyText | None = None
     workspace: NonEmptyText | None = None  # a directory, relative to farm.yaml
     timeout_seconds: PositiveNumber = DEFAULT_TIMEOUT_SECONDS
+    isolation: Isolation | None = None  # where neither case nor agent says anything else
+    network: Flag = True
+    retries: Annotated[Count, Field(le=20)] = DEFAULT_RETRIES  # of a trial that errored
+    limits: dict[NonEmptyText, LimitSpec] = {}  # by the name of an agent or model, for all workers together
     agents: Any = None  # read one by one, each by its kind
 
 
@@ -39,6 +47,10 @@ class Settings:
     model: str | None = None
     workspace: str | None = None
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    isolation: Isolation | None = None
+    network: bool = True
+    retries: int = DEFAULT_RETRIES
+    limits: Mapping[str, LimitSpec] = field(default_factory=dict)
     agents: Mapping[str, AgentBase] = field(default_factory=dict)
 
     def agent_spec(self, name: str) -> AgentBase | None:
@@ -89,10 +101,8 @@ def _directory_of(path: Path) -> Path:
         raise UsageError(f"{path}: can't be read: {reason}") from None
 
 
-def load_settings(root: Path, environment: Mapping[str, str] = os.environ) -> Settings:
+def load_settings(root: Path) -> Settings:
     """Read the settings that hold for a suite root."""
-    if environment.get("FARM_BROKER_URL"):
-        raise UsageError("FARM_BROKER_URL is set, but this version runs cases on this machine only; unset it")
     path = root / FARM_FILE
     return _read_farm_file(path) if path.exists() else Settings()
 
@@ -109,7 +119,7 @@ def _read_farm_file(path: Path) -> Settings:
         raise InputError([document.problem((), "must be a mapping, such as `agent: claude`")])
     agents = _read_agents(document, problems)
     read = check(FarmFile, document.data, document, (), problems, FARM_FILE) or FarmFile()
-    settings = Settings(**{**read.model_dump(), "agents": agents})
+    settings = Settings(**{**dict(read), "agents": agents})
     if settings.workspace and not (path.parent / settings.workspace).is_dir():
         problems.add(document, ("workspace",), f'workspace "{settings.workspace}" is not a directory')
     if settings.agent and settings.agent_spec(settings.agent) is None:

@@ -1,1 +1,1 @@
-"""The worker processes: what Celery starts. The library in `farm` never imports this."""
+"""The workers: Celery's side of the farm. The library knows nothing of them but the names of their tasks."""

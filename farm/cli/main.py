@@ -23,11 +23,19 @@ from farm.errors import FarmError, InputError, OutputError, UsageError
 COMMANDS = {
     "submit": "run the tests in files and directories, and report",
     "run": "submit, and wait for the end",
+    "status": "list the runs, or tell how one stands",
+    "watch": "follow a run to its end",
+    "cancel": "end a run; what is done is kept",
+    "resume": "carry out what has no result",
+    "retry": "carry out again what errored or failed",
+    "report": "print the report of a run that is over",
     "check": "check test files, and run nothing",
     "analyze": "judge a recorded session by a test",
     "schema": "print the JSON Schema of test files, for editors",
     "agents": "list the agents, and which of them can run here",
     "init": "start a project with tests that pass",
+    "worker": "carry out cases of a fleet on this machine",
+    "doctor": "say what works here, and what to do about the rest",
 }
 _MODULES = {"run": "submit"}
 
@@ -109,7 +117,9 @@ def _run(arguments: list[str]) -> int:
     module: Any = _import_command(_MODULES.get(name, name))
     parser = Parser(prog=f"farm {name}", description=cleandoc(module.run.__doc__))
     module.add_arguments(parser)
-    code: int = module.run(parser.parse_intermixed_args(arguments[1:]))
+    parsed = parser.parse_intermixed_args(arguments[1:])
+    parsed.command = name  # one module may be two commands
+    code: int = module.run(parsed)
     return code
 
 

@@ -60,6 +60,45 @@ def add_case_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_follow_options(parser: argparse.ArgumentParser) -> None:
+    """Add what all commands take that carry out a run and follow it."""
+    add_show_options(parser)
+    parser.add_argument(
+        "--concurrency", type=concurrency, metavar="N", help="sessions at once, on this machine"
+    )
+
+
+def add_show_options(parser: argparse.ArgumentParser) -> None:
+    """Add what all commands take that follow a run."""
+    add = parser.add_argument
+    add("--out", type=given_path, metavar="DIR", help="where the report goes (default: .farm/runs/RUN)")
+    add("--json", action="store_true", help="print the report (or the list) as JSON")
+    add("-v", "--verbose", action="store_true", help="show tool calls as they happen, and every verdict")
+
+
+def add_run_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the id of a run."""
+    parser.add_argument("run", type=given, metavar="RUN", help="the id of a run; `farm status` lists them")
+
+
+def concurrency(text: str) -> int:
+    """Take a number of sessions."""
+    if not text.isdecimal() or not 1 <= int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 to 1000")
+    return int(text)
+
+
+def positive_number(text: str) -> float:
+    """Take a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+    return value
+
+
 def given(text: str) -> str:
     """Take an argument that must not be empty, as that of an unset variable is."""
     if not text:

@@ -1,31 +1,20 @@
-"""`farm submit` and `farm run`: run the cases that files and directories hold, and report."""
+"""`farm submit` and `farm run`: turn files and directories into a run, and follow it to its report."""
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from pathlib import Path
+from contextlib import ExitStack
 
-from farm.authoring.load import load_suite
-from farm.authoring.select import select_cases
 from farm.cli.options import (
     add_case_option,
     add_discovery_options,
-    echo,
+    add_follow_options,
     existing_directory,
     given,
-    given_path,
-    painter,
+    positive_number,
 )
 from farm.errors import UsageError
-from farm.in_process import RunOptions, run_in_process
-from farm.model.messages import ToolCall
-from farm.model.report import CaseReport
-from farm.model.suite import Case, Suite
-from farm.reporting.json import dump_report
-from farm.reporting.summarize import exit_code
-from farm.reporting.terminal import case_lines, safe, suite_results_line, tool_call_line
-from farm.settings import find_root, load_settings
+from farm.queue.embedded import embedded_engine, has_broker
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -52,50 +41,39 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--agent", type=given, metavar="NAME", help="run all cases with this agent")
     add("--model", type=given, metavar="MODEL", help="run all cases with this model")
     add("--trials", type=_count, metavar="N", help="repeat each case so often")
-    add("--timeout", type=_seconds, metavar="SECONDS", help="how long a session may take")
+    add("--timeout", type=positive_number, metavar="SECONDS", help="how long a session may take")
+    add("--retries", type=_retries, metavar="N", help="try an errored trial so often again (default: 2)")
+    add(
+        "--max-cost",
+        type=positive_number,
+        metavar="USD",
+        help="start no session once the run has cost so much",
+    )
     add("--keep", choices=("failed", "all", "none"), default="none", help="keep working directories")
-    add("--out", type=given_path, metavar="DIR", help="where the report goes (default: .farm/runs/RUN)")
-    add("--json", action="store_true", help="print the report (or the list) as JSON")
-    add("-v", "--verbose", action="store_true", help="show tool calls as they happen, and every verdict")
+    waiting = parser.add_mutually_exclusive_group()
+    waiting.add_argument("--wait", action="store_true", help="follow the run to its end")
+    waiting.add_argument("--detach", action="store_true", help="queue the run and leave (needs a broker)")
+    add_follow_options(parser)
 
 
 def run(arguments: Namespace) -> int:
     """Run the tests in files and directories, and report.
 
-    Nothing runs unless every file is right. Exit codes: 0 all cases passed; 1 some failed; 2 the files or
-    this command line are wrong, nothing ran; 3 none failed, but some could not be judged; 130 interrupted.
+    Nothing runs unless every file is right. With FARM_BROKER_URL set, `submit` queues the run and prints
+    its id; `--wait` (and `farm run`) follow it to the end. Without, the run is carried out on this machine.
+    Exit codes: 0 all cases passed; 1 some failed; 2 the files or this command line are wrong, nothing ran;
+    3 none failed, but some could not be judged; 130 interrupted.
     """
-    settings = load_settings(find_root(arguments.paths))
-    suite = load_suite(
-        arguments.paths, pattern=arguments.pattern, recursive=not arguments.no_recursive, settings=settings
-    )
-    suite = select_cases(suite, ids=arguments.case, tags=arguments.tag, trials=arguments.trials)
-    if arguments.list_tests:
-        return _list(suite, as_json=arguments.json)
-    if arguments.agent and settings.agent_spec(arguments.agent) is None:
-        raise UsageError(f"--agent: {settings.explain_agent(arguments.agent)}")
-    screen = _Screen(verbose=arguments.verbose, quiet=arguments.json)
-    report, out = run_in_process(suite, settings, _run_options(arguments, screen))
-    if arguments.json:
-        echo(dump_report(report).decode().rstrip())
-    else:
-        echo(suite_results_line(report, screen.paint))
-    echo(f"Report: {out / 'report.json'}", err=arguments.json)
-    return exit_code(report)
+    if arguments.detach and not has_broker():
+        raise UsageError("--detach needs workers that go on without this command: set FARM_BROKER_URL")
+    with ExitStack() as stack:
+        engine = None
+        if not arguments.list_tests and not has_broker():
+            # Before anything else: it takes as long to start as the files to be read.
+            engine = stack.enter_context(embedded_engine(arguments.concurrency))
+        from farm.cli.submission import submit
 
-
-def _run_options(arguments: Namespace, screen: _Screen) -> RunOptions:
-    return RunOptions(
-        out=arguments.out,
-        agent=arguments.agent,
-        model=arguments.model,
-        workspace=arguments.workspace,
-        timeout_seconds=arguments.timeout,
-        keep=arguments.keep,
-        on_tool_call=screen.tool_call,
-        on_case=screen.case,
-        on_kept=screen.kept,
-    )
+        return submit(arguments, engine)
 
 
 def _count(text: str) -> int:
@@ -104,57 +82,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise ArgumentTypeError(f"{text} is not a number of seconds above 0")
-    return value
-
-
-class _Screen:
-    """Shows a run while it goes on."""
-
-    def __init__(self, *, verbose: bool, quiet: bool) -> None:
-        self.paint = painter()
-        self._verbose = verbose
-        self._quiet = quiet
-
-    def tool_call(self, call: ToolCall) -> None:
-        if self._verbose:
-            echo(f"  · {tool_call_line(call)}", err=self._quiet)
-
-    def case(self, case: CaseReport) -> None:
-        if not self._quiet:
-            for line in case_lines(case, self.paint, verbose=self._verbose):
-                echo(line)
-
-    def kept(self, case: Case, directory: Path) -> None:
-        echo(f"kept: {directory} ({case.id})", err=True)
-
-
-def _list(suite: Suite, *, as_json: bool) -> int:
-    if as_json:
-        rows = [
-            {
-                "id": case.id,
-                "name": case.name,
-                "file": case.file,
-                "line": case.line,
-                "agent": case.agent,
-                "tags": case.tags,
-                "trials": case.trials.count,
-                "skip": case.skip,
-            }
-            for case in suite.cases
-        ]
-        skipped = [file.model_dump() for file in suite.skipped_files]
-        echo(json.dumps({"cases": rows, "skipped_files": skipped}, indent=2, ensure_ascii=False))
-        return 0
-    for case in suite.cases:
-        echo(safe(case.id) + (f"  (skipped: {safe(case.skip)})" if case.skip else ""))
-    for file in suite.skipped_files:
-        echo(f"not a test: {safe(file.file)}: {safe(file.reason)}", err=True)
-    return 0
+def _retries(text: str) -> int:
+    if not text.isdecimal() or int(text) > 20:
+        raise ArgumentTypeError(f"{text} is not a whole number from 0 to 20")
+    return int(text)

@@ -1,8 +1,19 @@
-"""What crosses the queue: which trial of which case of which run. Never a command, never a path."""
+"""What crosses the queue, and what a worker finds at the other end of it.
+
+A message names a trial and nothing more, never a command or a path: what is run stands in the run's manifest.
+"""
 
 from __future__ import annotations
 
+from typing import Literal
+
+from farm.model.agent import AgentSpec, Isolation
 from farm.model.base import Model, NonEmptyText, PositiveCount
+from farm.model.limits import LimitSpec
+from farm.model.report import TrialReport
+from farm.model.suite import Case
+
+Keep = Literal["failed", "all", "none"]
 
 
 class CaseJob(Model):
@@ -11,3 +22,35 @@ class CaseJob(Model):
     run_id: NonEmptyText
     case_id: NonEmptyText
     trial: PositiveCount = 1
+
+
+class ShippedFile(Model):
+    """A file that a case refers to, on its way to a worker."""
+
+    blob: str
+    executable: bool = False
+
+
+class CasePlan(Model):
+    """A case with everything decided: all that a worker on another machine needs for its trials."""
+
+    case: Case
+    agent: str  # the name that the case knows it by
+    spec: AgentSpec
+    model: str | None = None
+    timeout_seconds: float
+    bundle: str | None = None  # the workspace's id; None: an empty one
+    files: dict[str, ShippedFile] = {}  # by the names that the case has for them
+    isolation: Isolation = "auto"
+    network: bool = True
+    limits: dict[str, LimitSpec] = {}
+    max_attempts: int = 3
+    keep: Keep = "none"
+
+
+class TrialRecord(Model):
+    """A trial's result as the ledger keeps it."""
+
+    report: TrialReport
+    transcript: str | None = None  # a blob
+    kept: str | None = None  # the trial's directory, if it was kept, on its worker

@@ -10,7 +10,7 @@ from farm.model.verdict import Outcome, Verdict
 
 REPORT_SCHEMA = "farm.report/1"
 
-RunState = Literal["running", "aggregating", "complete", "cancelled", "interrupted"]
+RunState = Literal["running", "aggregating", "complete", "cancelled", "over_budget"]
 
 
 class TrialError(Model):

@@ -7,16 +7,23 @@ that is there is never written again, and a blob that arrives changed is refused
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, Any, Protocol, cast
 
 import redis
 import zstandard
 
 from farm.errors import FarmError
+from farm.queue.compression import compress
+from farm.queue.connection import LedgerError, clear_errors
 
 CHUNK_BYTES = 4 * 2**20
+_SMALL_BYTES = 64 * 2**10
 MAX_BYTES = 256 * 2**20
 DEFAULT_EXPIRY_SECONDS = 14 * 24 * 3600
 
@@ -57,15 +64,56 @@ class BlobStore(Protocol):
         ...
 
 
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Turn what a store or the broker raises into one clear message; a missing file stays what it is."""
+    try:
+        with clear_errors():
+            yield
+    except LedgerError as error:
+        raise BlobError(str(error)) from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BlobError(f"the store can't keep or give blobs: {error}") from None
+
+
 def put_bytes(store: BlobStore, data: bytes) -> str:
     """Store data, compressed, under the hash of what it is; give that."""
     blob_id = hashlib.sha256(data).hexdigest()
     if not store.has(blob_id):
-        compressed = zstandard.ZstdCompressor(level=3).compress(data)
+        compressed = compress(data)
         store.write(
             blob_id, (compressed[at : at + CHUNK_BYTES] for at in range(0, len(compressed), CHUNK_BYTES))
         )
     return blob_id
+
+
+def put_file(store: BlobStore, file: IO[bytes]) -> str:
+    """Store a file of any size, compressed, under the hash of what it is; give that."""
+    digest = hashlib.sha256()
+    while chunk := file.read(CHUNK_BYTES):
+        digest.update(chunk)
+    blob_id = digest.hexdigest()
+    if not store.has(blob_id):
+        file.seek(0)
+        store.write(blob_id, zstandard.ZstdCompressor(level=3).read_to_iter(file, write_size=CHUNK_BYTES))
+    return blob_id
+
+
+def get_file(store: BlobStore, blob_id: str, target: IO[bytes]) -> None:
+    """Write stored data of any size to a file, or raise as `get_bytes` does."""
+    digest = hashlib.sha256()
+    decompressor = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        for chunk in store.read(blob_id):
+            data = decompressor.decompress(chunk)
+            digest.update(data)
+            target.write(data)
+    except zstandard.ZstdError as error:
+        raise CorruptBlobError(blob_id, str(error)) from None
+    if digest.hexdigest() != blob_id:
+        raise CorruptBlobError(blob_id, "its content has another hash")
 
 
 def get_bytes(store: BlobStore, blob_id: str, *, max_bytes: int = MAX_BYTES) -> bytes:
@@ -95,85 +143,162 @@ class BrokerBlobs:
 
     def has(self, blob_id: str) -> bool:
         """Say whether a blob is there, and if so, keep it for its full time again."""
-        return bool(self._guarded(lambda: self._client.expire(_key(blob_id), self._expiry_seconds)))
+        with store_errors():
+            return bool(self._client.expire(_key(blob_id), self._expiry_seconds))
 
     def write(self, blob_id: str, chunks: Iterable[bytes]) -> None:
         """Write a blob under a name of its own, then give it its real one in a single step."""
         unfinished = f"{_key(blob_id)}:{secrets.token_hex(8)}"
-        self._guarded(lambda: self._client.rpush(unfinished, b""))  # also a blob without chunks is there
-        self._guarded(lambda: self._client.expire(unfinished, 3600))
-        for chunk in chunks:
-            self._guarded(lambda chunk=chunk: self._client.rpush(unfinished, chunk))
-        self._guarded(lambda: self._client.rename(unfinished, _key(blob_id)))
-        self._guarded(lambda: self._client.expire(_key(blob_id), self._expiry_seconds))
+        with store_errors():
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.rpush(unfinished, b"")  # also a blob without chunks is there
+            pipeline.expire(unfinished, 3600)
+            for chunk in chunks:
+                pipeline.rpush(unfinished, chunk)
+                if len(chunk) >= CHUNK_BYTES:  # a large one goes piece by piece, a small one in one go
+                    pipeline.execute()
+            pipeline.rename(unfinished, _key(blob_id))
+            pipeline.expire(_key(blob_id), self._expiry_seconds)
+            pipeline.execute()
 
     def read(self, blob_id: str) -> Iterator[bytes]:
         """Read a blob's chunks, one at a time."""
-        count: int = self._guarded(lambda: self._client.llen(_key(blob_id)))
+        with store_errors():
+            # Most have one chunk, which comes with the first answer.
+            pipeline = self._client.pipeline(transaction=False)
+            pipeline.llen(_key(blob_id))
+            pipeline.lrange(_key(blob_id), 1, 1)
+            count, chunks = pipeline.execute()
         if not count:
             raise MissingBlobError(blob_id)
-        for at in range(1, count):
-            chunk = self._guarded(lambda at=at: self._client.lindex(_key(blob_id), at))
+        yield from chunks
+        for at in range(2, count):
+            with store_errors():
+                chunk = self._client.lindex(_key(blob_id), at)
             if chunk is None:
                 raise MissingBlobError(blob_id)
-            yield chunk
-
-    def _guarded(self, action: Any) -> Any:
-        try:
-            return action()
-        except redis.RedisError as error:
-            raise BlobError(f"the broker can't keep or give blobs: {error}") from None
+            yield cast("bytes", chunk)
 
 
 class StoreBlobs:
     """Blobs as files under an fsspec URL: `file://`, `s3://`, …"""
 
     def __init__(self, url: str) -> None:
-        import fsspec
-
-        try:
-            self._files, self._root = fsspec.core.url_to_fs(url)
-        except (ValueError, ImportError) as error:
-            raise BlobError(f"FARM_STORE_URL {url}: {error}") from None
+        self._files, self._root = open_store(url)
 
     def has(self, blob_id: str) -> bool:
         """Say whether a blob is there."""
-        return bool(self._guarded(lambda: self._files.exists(self._path(blob_id))))
+        with store_errors():
+            return bool(self._files.exists(self._path(blob_id)))
 
     def write(self, blob_id: str, chunks: Iterable[bytes]) -> None:
         """Write a blob beside its place, then move it there."""
         path = self._path(blob_id)
         unfinished = f"{path}.{secrets.token_hex(8)}"
-
-        def write() -> None:
+        with store_errors():
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
             with self._files.open(unfinished, "wb") as file:
                 for chunk in chunks:
                     file.write(chunk)
             self._files.mv(unfinished, path)
 
-        self._guarded(write)
-
     def read(self, blob_id: str) -> Iterator[bytes]:
         """Read a blob's file, a chunk at a time."""
         try:
-            file = self._guarded(lambda: self._files.open(self._path(blob_id), "rb"))
+            with store_errors():
+                file = self._files.open(self._path(blob_id), "rb")
         except FileNotFoundError:
             raise MissingBlobError(blob_id) from None
-        with file:
-            while chunk := self._guarded(lambda: file.read(CHUNK_BYTES)):
+        with file, store_errors():
+            while chunk := file.read(CHUNK_BYTES):
                 yield chunk
 
     def _path(self, blob_id: str) -> str:
         return f"{self._root}/blobs/{blob_id[:2]}/{blob_id}"
 
-    def _guarded(self, action: Any) -> Any:
+
+class DirectoryBlobs:
+    """Blobs as files in a directory: what a `file://` store is, at a tenth of fsspec's time."""
+
+    def __init__(self, directory: Path) -> None:
+        self._root = f"{directory}/blobs"
+
+    def has(self, blob_id: str) -> bool:
+        """Say whether a blob is there."""
+        return os.path.exists(self._path(blob_id))  # noqa: PTH110 — a Path takes longer than the question
+
+    def write(self, blob_id: str, chunks: Iterable[bytes]) -> None:
+        """Write a blob beside its place, then move it there."""
+        path = self._path(blob_id)
+        unfinished = f"{path}.{secrets.token_hex(8)}"
+        with store_errors():
+            try:
+                file = open(unfinished, "wb", buffering=0)  # noqa: PTH123, SIM115
+            except FileNotFoundError:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                file = open(unfinished, "wb", buffering=0)  # noqa: PTH123, SIM115
+            with file:
+                for chunk in chunks:
+                    file.write(chunk)
+            os.replace(unfinished, path)  # noqa: PTH105
+
+    def read(self, blob_id: str) -> Iterator[bytes]:
+        """Read a blob's file, a chunk at a time."""
         try:
-            return action()
+            with store_errors():
+                file = open(self._path(blob_id), "rb", buffering=0)  # noqa: PTH123, SIM115
         except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise BlobError(f"the store can't keep or give blobs: {error}") from None
+            raise MissingBlobError(blob_id) from None
+        with file, store_errors():
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+
+    def _path(self, blob_id: str) -> str:
+        return f"{self._root}/{blob_id[:2]}/{blob_id}"
+
+
+class TieredBlobs:
+    """Small blobs in one store, large ones in another: to make a file takes longer than to fill it."""
+
+    def __init__(self, small: BlobStore, large: BlobStore) -> None:
+        self._small = small
+        self._large = large
+
+    def has(self, blob_id: str) -> bool:
+        """Say whether a blob is in either."""
+        return self._small.has(blob_id) or self._large.has(blob_id)
+
+    def write(self, blob_id: str, chunks: Iterable[bytes]) -> None:
+        """Write a blob to where it belongs by its size: more than one chunk is large."""
+        waiting = iter(chunks)
+        first = list(islice(waiting, 2))
+        is_small = len(first) < 2 and len(first[0] if first else b"") <= _SMALL_BYTES
+        (self._small if is_small else self._large).write(blob_id, chain(first, waiting))
+
+    def read(self, blob_id: str) -> Iterator[bytes]:
+        """Read a blob from where it is."""
+        try:
+            yield from self._small.read(blob_id)
+        except MissingBlobError:
+            yield from self._large.read(blob_id)
+
+
+def open_blobs(url: str) -> BlobStore:
+    """Give the blobs of a store."""
+    if url.startswith("file://"):
+        return DirectoryBlobs(Path(url.removeprefix("file://")))
+    return StoreBlobs(url)
+
+
+def open_store(url: str) -> tuple[Any, str]:
+    """Give the file system that a URL means, and the path on it."""
+    import fsspec
+
+    try:
+        files, root = fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError) as error:
+        raise BlobError(f"FARM_STORE_URL {url}: {error}") from None
+    return files, root
 
 
 def _key(blob_id: str) -> str:

@@ -53,6 +53,7 @@ def private_server(*options: str) -> Iterator[Server]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        start_new_session=True,  # a server ends at Ctrl-C, and ignoring it is not inherited: it has a handler
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -69,7 +70,7 @@ def _await_ready(process: subprocess.Popen[str]) -> Server:
     socket, pid, *_ = [*process.stdout.readline().rstrip("\n").split("\t"), "", ""]
     deadline = time.monotonic() + _START_SECONDS
     while socket and time.monotonic() < deadline and process.poll() is None:
-        if _answers(Path(socket)):
+        if answers(Path(socket)):
             return Server(Path(socket), int(pid))
         time.sleep(0.002)
     raise ServerError(
@@ -77,8 +78,9 @@ def _await_ready(process: subprocess.Popen[str]) -> Server:
     )
 
 
-def _answers(path: Path) -> bool:
-    """Ask on the socket as plainly as can be: importing a client takes longer than the server's start."""
+def answers(path: Path) -> bool:
+    """Say whether a server listens there."""
+    # As plainly as can be: importing a client takes longer than the server's start.
     import socket
 
     with socket.socket(socket.AF_UNIX) as connection:

@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 _PR_SET_PDEATHSIG = 1
+_LONGEST_PLACE = 75
 
 
 def main() -> None:
@@ -25,7 +26,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     program, *options = sys.argv[1:]
-    directory = tempfile.mkdtemp(prefix="farm-server-")
+    # The path of a socket can't be longer than some 100 bytes.
+    place = None if len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_PLACE else "/tmp"  # noqa: S108
+    directory = tempfile.mkdtemp(prefix="farm-server-", dir=place)
     server = None
     try:
         socket = f"{directory}/s"

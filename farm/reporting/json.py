@@ -3,26 +3,68 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from textwrap import indent
+from typing import IO, Any
 
 from farm.errors import FarmError
-from farm.model.report import REPORT_SCHEMA, SuiteReport
+from farm.model.report import REPORT_SCHEMA, CaseReport, SuiteReport
+
+_NO_CASES = b'"cases": []\n}\n'
+_CASES = b'  "cases": ['
 
 
 def dump_report(report: SuiteReport) -> bytes:
     """Write a report as JSON."""
-    data = {"schema": REPORT_SCHEMA, **report.model_dump(mode="json")}
-    # Lone surrogates from an agent's output have no UTF-8 form; JSON can escape them.
-    text = json.dumps(data, ensure_ascii=False, indent=2)
-    return text.encode("utf-8", "replace") + b"\n"
+    return _dump({"schema": REPORT_SCHEMA, **report.model_dump(mode="json")}) + b"\n"
 
 
-def is_report(data: bytes) -> bool:
-    """Say whether these bytes are a report of this farm."""
+def write_cases(cases: Iterable[CaseReport], body: IO[bytes]) -> Iterator[CaseReport]:
+    """Write cases one by one while they pass: a run may have more than fits in memory."""
+    for number, case in enumerate(cases):
+        body.write(b",\n" if number else b"\n")
+        body.write(indent(_dump(case.model_dump(mode="json")).decode(), "    ").encode())
+        yield case
+
+
+def write_report(report: SuiteReport, body: IO[bytes], target: IO[bytes]) -> None:
+    """Write a report whose cases `write_cases` has written: the same bytes as `dump_report` of it all."""
+    assert not report.cases
+    head = dump_report(report).removesuffix(_NO_CASES)
+    if not body.tell():
+        target.write(head + _NO_CASES)
+        return
+    target.write(head + b'"cases": [')
+    body.seek(0)
+    while chunk := body.read(2**20):
+        target.write(chunk)
+    target.write(b"\n  ]\n}\n")
+
+
+def _dump(data: Any) -> bytes:
+    # Lone surrogates from an agent's output have no UTF-8 form.
+    return json.dumps(data, ensure_ascii=False, indent=2).encode("utf-8", "replace")
+
+
+def is_report_file(path: Path) -> bool:
+    """Say whether a file is a report of this farm."""
     try:
-        raw = json.loads(data)
+        raw = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         return False
     return isinstance(raw, dict) and raw.get("schema") == REPORT_SCHEMA
+
+
+def read_head(path: Path) -> SuiteReport:
+    """Read of a report file all but its cases: of those there may be many."""
+    head = b""
+    with path.open("rb") as file:
+        for line in file:
+            if line.startswith(_CASES):  # the only line that begins so: what is further in is further in
+                return parse_report(head + _NO_CASES)
+            head += line
+    raise FarmError(f"{path}: not a report of this farm")
 
 
 def parse_report(data: bytes) -> SuiteReport:

@@ -54,35 +54,63 @@ def _passes_needed(policy: Trials, trials: int) -> int:
 
 
 def total(cases: Iterable[CaseReport]) -> Totals:
-    """Add up a run."""
-    cases = tuple(cases)
-    outcomes = Counter(case.outcome for case in cases)
-    trials = [trial for case in cases for trial in case.trials]
-    return Totals(
-        cases=len(cases),
-        passed=outcomes["passed"],
-        failed=outcomes["failed"],
-        errored=outcomes["errored"],
-        skipped=outcomes["skipped"],
-        cancelled=outcomes["cancelled"],
-        flaky=sum(case.flaky for case in cases),
-        score=mean_score((case.score, case.weight) for case in cases),
-        cost_usd=_sum(trial.cost_usd for trial in trials),
-        input_tokens=_sum(trial.input_tokens for trial in trials),
-        output_tokens=_sum(trial.output_tokens for trial in trials),
-    )
+    """Add up a run. Looks at one case at a time: a run may have more than fits in memory."""
+    tally = _Tally()
+    for case in cases:
+        tally.add(case)
+    return tally.totals()
+
+
+class _Tally:
+    """What is known of a run's figures so far; None where nothing is."""
+
+    def __init__(self) -> None:
+        self._outcomes: Counter[Outcome] = Counter()
+        self._flaky = 0
+        self._weighted_scores = 0.0
+        self._weights = 0.0
+        self._cost_usd: float | None = None
+        self._input_tokens: int | None = None
+        self._output_tokens: int | None = None
+
+    def add(self, case: CaseReport) -> None:
+        self._outcomes[case.outcome] += 1
+        self._flaky += case.flaky
+        if case.score is not None and case.weight > 0:
+            self._weighted_scores += case.score * case.weight
+            self._weights += case.weight
+        for trial in case.trials:
+            self._cost_usd = _plus(self._cost_usd, trial.cost_usd)
+            self._input_tokens = _plus(self._input_tokens, trial.input_tokens)
+            self._output_tokens = _plus(self._output_tokens, trial.output_tokens)
+
+    def totals(self) -> Totals:
+        outcomes = self._outcomes
+        return Totals(
+            cases=outcomes.total(),
+            passed=outcomes["passed"],
+            failed=outcomes["failed"],
+            errored=outcomes["errored"],
+            skipped=outcomes["skipped"],
+            cancelled=outcomes["cancelled"],
+            flaky=self._flaky,
+            score=self._weighted_scores / self._weights if self._weights else None,
+            cost_usd=self._cost_usd,
+            input_tokens=self._input_tokens,
+            output_tokens=self._output_tokens,
+        )
 
 
 def exit_code(report: SuiteReport) -> int:
     """Give the exit code that a run ends with."""
-    if report.state == "interrupted":
-        return 130
     if report.totals.failed:
         return 1
-    return 3 if report.totals.errored or report.totals.cancelled else 0
+    incomplete = report.totals.errored or report.totals.cancelled or report.state == "over_budget"
+    return 3 if incomplete else 0
 
 
-def _sum(values: Iterable[N | None]) -> N | None:
-    """Add up what is known; None if nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+def _plus(known: N | None, more: N | None) -> N | None:
+    """Add what is known."""
+    if more is None:
+        return known
+    return more if known is None else known + more

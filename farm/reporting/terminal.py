@@ -6,17 +6,17 @@ Everything that came from an agent is hostile: no control character of it reache
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from textwrap import indent
 
 from farm.model.messages import ToolCall
 from farm.model.patterns import text_of
 from farm.model.report import CaseReport, SuiteReport, TrialReport
-from farm.model.verdict import Verdict
+from farm.model.verdict import Outcome, Verdict
 
 Paint = Callable[[str, str], str]
 
-_MARKS = {
+_MARKS: dict[Outcome, tuple[str, str]] = {
     "passed": ("✓", "green"),
     "failed": ("✗", "red"),
     "errored": ("!", "yellow"),
@@ -100,6 +100,34 @@ def _trial_lines(trial: TrialReport, paint: Paint, *, verbose: bool) -> Iterator
     for verdict in trial.verdicts:
         if verbose or verdict.outcome != "passed":
             yield from verdict_lines(verdict, paint)
+
+
+def report_lines(report: SuiteReport, paint: Paint = plain, *, verbose: bool = False) -> Iterator[str]:
+    """Show a whole run as it was shown while it went on, and its last line."""
+    for case in report.cases:
+        yield from case_lines(case, paint, verbose=verbose)
+    yield suite_results_line(report, paint)
+
+
+def clock(seconds: float) -> str:
+    """Show a length of time as a clock does: `1:03`, `2:00:15`."""
+    minutes, rest = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def age(seconds: float) -> str:
+    """Show how long ago something was, in its largest unit: `3 min`."""
+    for length, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
+def outcomes_text(outcomes: Mapping[Outcome, int], paint: Paint = plain) -> str:
+    """Show how many ended how: `3 passed, 1 failed`."""
+    shown = [(word, color) for word, (_, color) in _MARKS.items() if outcomes.get(word)]
+    return ", ".join(paint(f"{outcomes[word]} {word}", color) for word, color in shown)
 
 
 def results_line(passed: int, total: int, paint: Paint = plain, **others: int) -> str:

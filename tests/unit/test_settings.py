@@ -9,6 +9,7 @@ import pytest
 
 from farm.errors import InputError, Problem, UsageError
 from farm.model.agent import AGENT_ALIASES, AGENT_SPECS, ClaudeSpec, CommandSpec, ReplaySpec
+from farm.model.limits import LimitSpec
 from farm.settings import DEFAULT_TIMEOUT_SECONDS, Settings, find_root, load_settings
 
 
@@ -22,7 +23,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def read(root: Path) -> Callable[[str], Settings]:
     def read(text: str) -> Settings:
         (root / "farm.yaml").write_text(text)
-        return load_settings(root, {})
+        return load_settings(root)
 
     return read
 
@@ -41,7 +42,7 @@ def problems_of(read: Callable[[str], Settings]) -> Callable[[str], list[Problem
 def test_without_settings_the_defaults_hold(root: Path, text: str | None):
     if text is not None:
         (root / "farm.yaml").write_text(text)
-    assert load_settings(root, {}) == Settings()
+    assert load_settings(root) == Settings()
     assert Settings().timeout_seconds == DEFAULT_TIMEOUT_SECONDS == 600
 
 
@@ -200,10 +201,15 @@ def test_all_slips_are_told_at_once(problems_of):
     ]
 
 
-def test_a_broker_is_refused_while_there_is_none(root: Path):
-    with pytest.raises(UsageError, match="FARM_BROKER_URL is set"):
-        load_settings(root, {"FARM_BROKER_URL": "redis://localhost"})
-    assert load_settings(root, {"FARM_BROKER_URL": ""}) == Settings()
+def test_limits_and_retries(read):
+    settings = read("retries: 0\nlimits:\n  claude: {concurrency: 8, starts_per_minute: 30}\n")
+    assert settings.retries == 0
+    assert settings.limits["claude"] == LimitSpec(concurrency=8, starts_per_minute=30)
+
+
+def test_a_limit_that_would_let_nothing_start_is_refused(problems_of):
+    (problem,) = problems_of("limits:\n  claude: {concurrency: 0}\n")
+    assert (problem.line, problem.column) == (2, 25)
 
 
 # The suite root

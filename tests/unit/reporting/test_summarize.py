@@ -119,5 +119,6 @@ def test_the_exit_code_tells_failed_from_could_not_be_judged(outcomes, code):
     assert exit_code(suite_report(*(summarize(one) for one in outcomes))) == code
 
 
-def test_an_interrupted_run_exits_with_130_whatever_it_found():
-    assert exit_code(suite_report(summarize("f"), state="interrupted")) == 130
+def test_a_run_that_its_budget_stopped_is_not_all_passed():
+    assert exit_code(suite_report(summarize("p"), state="over_budget")) == 3
+    assert exit_code(suite_report(summarize("f"), state="over_budget")) == 1

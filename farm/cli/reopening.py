@@ -1,0 +1,90 @@
+"""Carry on with a run that was closed: what resume and retry share."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from farm.cli.following import FollowOptions, follow_to_the_end
+from farm.cli.options import add_follow_options, add_run_argument, echo, positive_number
+from farm.queue.archive import NotArchivedError
+from farm.queue.broker import Broker
+from farm.queue.embedded import reopened_engine, run_directory
+from farm.queue.finding import check_submitted, fleet_broker
+from farm.queue.following import fetch_report, prepare_out
+from farm.reporting.json import read_head
+from farm.reporting.summarize import exit_code
+
+
+@dataclass(frozen=True)
+class Reopened:
+    """What there is to be done again, in numbers and in words."""
+
+    trials: int
+    said: str
+
+
+# Puts trials back, on a broker that nobody else works on or on a fleet's.
+PutBack = Callable[[Broker, bool], Reopened]
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of a command that opens a run again."""
+    add_run_argument(parser)
+    parser.add_argument("--wait", action="store_true", help="follow the run to its end")
+    parser.add_argument(
+        "--max-cost",
+        type=positive_number,
+        metavar="USD",
+        help="start no session once the run has cost so much in all",
+    )
+    add_follow_options(parser)
+
+
+def carry_on(arguments: Namespace, put_back: PutBack) -> int:
+    """Put trials back; on a fleet leave or follow, else carry them out here."""
+    run_id: str = arguments.run
+    with ExitStack() as stack:
+        engine = None
+        broker = fleet_broker(run_id)
+        if broker is None:
+            engine = stack.enter_context(reopened_engine(run_id, arguments.concurrency))
+            broker = engine.broker
+            check_submitted(broker, run_id)
+        out = arguments.out or run_directory(run_id)
+        waits = engine is not None or arguments.wait
+        reopened = put_back(broker, engine is not None)
+        if not reopened.trials and not _is_going_on(broker, run_id):
+            echo(reopened.said, err=arguments.json)
+            return _exit_code(broker, run_id)
+        if not waits:
+            return _tell(run_id, reopened, as_json=arguments.json)
+        echo(reopened.said, err=True)
+        prepare_out(out)
+        if engine is not None:
+            # An old report there would say of a run that goes on that it is over.
+            (run_directory(run_id) / "report.json").unlink(missing_ok=True)
+        options = FollowOptions(out, verbose=arguments.verbose, as_json=arguments.json)
+        return follow_to_the_end(broker, run_id, options, engine=engine)
+
+
+def _is_going_on(broker: Broker, run_id: str) -> bool:
+    status = broker.ledger.status(run_id)
+    return status is not None and status.state in ("running", "aggregating")
+
+
+def _tell(run_id: str, reopened: Reopened, *, as_json: bool) -> int:
+    echo(json.dumps({"run_id": run_id, "trials": reopened.trials}) if as_json else reopened.said)
+    echo(f"`farm watch {run_id}` follows it", err=True)
+    return 0
+
+
+def _exit_code(broker: Broker, run_id: str) -> int:
+    with suppress(NotArchivedError), TemporaryDirectory(prefix="farm-report-") as name:
+        return exit_code(read_head(fetch_report(broker, run_id, Path(name))))
+    return 0

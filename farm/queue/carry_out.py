@@ -1,0 +1,244 @@
+"""Carry out one trial that a message named: claim it, run it, write its result, or give it back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import IO
+
+from farm.agents.session_files import dump_transcript
+from farm.errors import FarmError, SessionError
+from farm.model.job import CaseJob, CasePlan, TrialRecord
+from farm.model.messages import ToolCall
+from farm.model.report import TrialError, TrialReport
+from farm.model.verdict import Outcome
+from farm.queue.blobs import BlobError, CorruptBlobError, MissingBlobError, get_bytes, put_bytes
+from farm.queue.broker import Broker
+from farm.queue.heartbeat import Heartbeat, Lease
+from farm.queue.ledger import Limit, Refused
+from farm.queue.rows import dump_record, parse_plan
+from farm.queue.submit import queue_again
+from farm.reporting.terminal import tool_call_line
+from farm.running import TrialPlan, TrialResult, run_trial
+from farm.sessions.bundle_cache import BundleCache
+from farm.sessions.owned_directory import make_directory, remove_directory
+from farm.sessions.trial_directories import TrialDirectories
+
+# What a start may cost if nobody knows better; only runs with --max-cost ask.
+DEFAULT_RESERVE_USD = 1.0
+# These never call an API.
+_FREE_AGENTS = frozenset({"replay", "scripted"})
+
+_FIRST_RETRY_SECONDS = 1.0
+_RETRY_FACTOR = 3.0
+
+_SETTLE_PATIENCE_SECONDS = 600.0
+_SETTLE_PAUSE_SECONDS = 1.0
+
+_NO_FILES = Path("/nonexistent")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WorkPlace:
+    """What a worker carries trials out with."""
+
+    name: str  # the worker's
+    broker: Broker
+    heartbeat: Heartbeat
+    cache_directory: Path
+    directories: TrialDirectories = field(default_factory=lambda: TrialDirectories(recycles=True))
+
+    @cached_property
+    def cache(self) -> BundleCache:
+        """The bundles that were brought here; on disk from the first on."""
+        return BundleCache(self.cache_directory)
+
+
+def carry_out(job: CaseJob, place: WorkPlace) -> None:
+    """Carry out one trial, if it is still to be done."""
+    ledger = place.broker.ledger
+    row = ledger.case(job.run_id, job.case_id)
+    if row is None:
+        _log.info("run %s is not known any more", job.run_id)
+        return
+    plan = parse_plan(row)
+    limits = [Limit(name, limit.concurrency, limit.starts_per_minute) for name, limit in plan.limits.items()]
+    claim = ledger.claim(job, worker=place.name, limits=limits, reserve_usd=_reserve_usd(plan))
+    if isinstance(claim, Refused):
+        if claim.reason == "over_budget":
+            place.broker.publish_aggregation(job.run_id)
+        return
+    with place.heartbeat.hold(claim) as lease:
+        result = _run(plan, lease, place)
+        _settle_patiently(plan, lease, result, place)
+
+
+def _settle_patiently(plan: CasePlan, lease: Lease, result: TrialResult, place: WorkPlace) -> None:
+    """Try for a while if the broker or the store is away, or has no room: a session may have cost hours."""
+    deadline = time.monotonic() + _SETTLE_PATIENCE_SECONDS
+    while True:
+        try:
+            return _settle(plan, lease, result, place)
+        except FarmError as error:
+            if lease.reason is not None or time.monotonic() > deadline:
+                raise
+            _log.warning("the result of %s can't be written yet: %s", lease.claim.job.case_id, error)
+            lease.stop.wait(_SETTLE_PAUSE_SECONDS)
+
+
+def _settle(plan: CasePlan, lease: Lease, result: TrialResult, place: WorkPlace) -> None:
+    """Write the result, or let the trial be made again."""
+    ledger, claim = place.broker.ledger, lease.claim
+    report = result.report
+    if lease.reason is not None and report.error is not None and report.error.kind == "stopped":
+        # Neither passed nor failed: it was not let to its end. If it is ours no more, this changes nothing.
+        ledger.give_back(claim, uncounted=True, cost_usd=_cost_usd(plan, report))
+        if lease.reason == "draining":
+            queue_again(place.broker, [claim.job])
+        return
+    errors = claim.attempt - claim.losses
+    if report.outcome == "errored" and _can_help(report) and errors < plan.max_attempts:
+        delay_ms = retry_delay_ms(errors)
+        _log.info("attempt %s of %s errored; again in %s ms", claim.attempt, claim.job.case_id, delay_ms)
+        ledger.give_back(claim, delay_ms=delay_ms, cost_usd=_cost_usd(plan, report))
+        return
+    row = _row(result, place)
+    if ledger.complete(claim, row, cost_usd=_cost_usd(plan, report)) == "last":
+        place.broker.publish_aggregation(claim.job.run_id)
+
+
+def retry_delay_ms(errors: int) -> int:
+    """Wait longer each time, and not all trials at the same time."""
+    longest = _FIRST_RETRY_SECONDS * _RETRY_FACTOR ** (errors - 1)
+    return round(1000 * random.uniform(longest / 2, longest))  # noqa: S311 — no secret
+
+
+def _can_help(report: TrialReport) -> bool:
+    """Say whether another attempt can end differently: not if the author's own evaluator is at fault."""
+    return report.error is not None and report.error.retryable
+
+
+def _run(plan: CasePlan, lease: Lease, place: WorkPlace) -> TrialResult:
+    claim = lease.claim
+
+    def keep(outcome: Outcome) -> bool:
+        return plan.keep == "all" or (plan.keep == "failed" and outcome in ("failed", "errored"))
+
+    def fill(directory: Path) -> None:
+        assert plan.bundle is not None
+        place.cache.materialise(plan.bundle, lambda bundle_id: _fetch(bundle_id, place), directory)
+
+    def note(call: ToolCall) -> None:
+        lease.note = tool_call_line(call)
+        with suppress(FarmError):  # it is for those who watch; the session goes on without them
+            place.broker.tell(claim.job.run_id, f"{claim.job.case_id}: {lease.note}")
+
+    try:
+        with _shipped_files(plan, place) as files:
+            result = run_trial(
+                TrialPlan(
+                    case=plan.case,
+                    agent=plan.agent,
+                    spec=plan.spec,
+                    workspace=fill if plan.bundle else None,
+                    files=files,
+                    timeout_seconds=plan.timeout_seconds,
+                    model=plan.model,
+                    trial=claim.job.trial,
+                    attempt=claim.attempt,
+                    keep=keep,
+                    on_tool_call=note,
+                    stop=lease.stop,
+                    isolation=plan.isolation,
+                    directories=place.directories,
+                    network=plan.network,
+                )
+            )
+    except (FarmError, OSError) as failure:
+        result = TrialResult(_could_not_start(lease, failure))
+    return TrialResult(
+        result.report.model_copy(update={"worker": place.name}), result.transcript, result.workspace
+    )
+
+
+def _could_not_start(lease: Lease, failure: FarmError | OSError) -> TrialReport:
+    if not isinstance(failure, SessionError):
+        failure = _not_shipped(failure)
+    error = TrialError(kind=failure.kind, message=str(failure), retryable=failure.retryable)
+    claim = lease.claim
+    return TrialReport(trial=claim.job.trial, attempt=claim.attempt, outcome="errored", error=error)
+
+
+def _not_shipped(failure: FarmError | OSError) -> SessionError:
+    """Say that what a trial needs did not come; what is gone or broken is so the next time too."""
+    is_gone = isinstance(failure, (MissingBlobError, CorruptBlobError))
+    return SessionError("not_shipped", str(failure), retryable=not is_gone)
+
+
+def _row(result: TrialResult, place: WorkPlace) -> bytes:
+    blobs = place.broker.blobs
+    transcript = None
+    if result.transcript is not None:
+        transcript = put_bytes(blobs, dump_transcript(result.transcript))
+    kept = str(result.workspace) if result.workspace else None
+    return dump_record(TrialRecord(report=result.report, transcript=transcript, kept=kept), blobs)
+
+
+def _fetch(bundle_id: str, place: WorkPlace) -> IO[bytes]:
+    """Bring a bundle here; the cache removes what it got by closing it."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 — the cache closes it
+    try:
+        for chunk in place.broker.blobs.read(bundle_id):
+            file.write(chunk)
+        file.seek(0)
+    except BlobError as failure:
+        file.close()
+        raise _not_shipped(failure) from None
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+@contextmanager
+def _shipped_files(plan: CasePlan, place: WorkPlace) -> Iterator[Path]:
+    """Lay out the files that the case refers to, where its names for them are right."""
+    if not plan.files:
+        yield _NO_FILES
+        return
+    place_of_files = make_directory("files-")
+    try:
+        directory = place_of_files / "files"
+        directory.mkdir()
+        for file, shipped in plan.files.items():
+            path = directory / file
+            if not Path(os.path.normpath(path)).is_relative_to(directory):
+                raise SessionError("missing_file", f'file "{file}" lies outside the suite', retryable=False)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(get_bytes(place.broker.blobs, shipped.blob))
+            if shipped.executable:
+                path.chmod(0o755)
+        yield directory
+    finally:
+        remove_directory(place_of_files)
+
+
+def _reserve_usd(plan: CasePlan) -> float:
+    if plan.spec.kind in _FREE_AGENTS:
+        return 0.0
+    return plan.case.max_cost_usd or DEFAULT_RESERVE_USD
+
+
+def _cost_usd(plan: CasePlan, report: TrialReport) -> float | None:
+    """Give what an attempt cost; None if nobody knows."""
+    return 0.0 if plan.spec.kind in _FREE_AGENTS else report.cost_usd

@@ -1,0 +1,150 @@
+"""Gather a closed run's results into its report, a few cases at a time. Doing it twice changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from tempfile import TemporaryFile
+from typing import IO
+
+from farm.errors import FarmError
+from farm.model.job import CaseJob, CasePlan, TrialRecord
+from farm.model.report import CaseReport, Engine, RunState, SuiteReport, Totals, TrialError, TrialReport
+from farm.queue.archive import REPORT, TRANSCRIPTS
+from farm.queue.blobs import CorruptBlobError, MissingBlobError
+from farm.queue.broker import Broker
+from farm.queue.ledger import RunStatus
+from farm.queue.rows import parse_plan, parse_record
+from farm.reporting.json import write_cases, write_report
+from farm.reporting.summarize import summarize_case, total
+
+_CASES_AT_ONCE = 200
+
+
+def aggregate(run_id: str, broker: Broker) -> bool:
+    """Write the report of a run that has been closed; False if there is nothing to do."""
+    status = broker.ledger.status(run_id)
+    if status is None or status.state != "aggregating":
+        return False
+    try:
+        totals = _write_report(status, broker)
+    except (FarmError, OSError) as error:
+        # The janitor has it tried again: a full disk may have room tomorrow. Until then, who waits is told.
+        broker.ledger.note_trouble(run_id, str(error))
+        raise
+    return broker.ledger.finish(run_id, totals=totals.model_dump_json())  # for lists of runs
+
+
+def _write_report(status: RunStatus, broker: Broker) -> Totals:
+    collection = _Collection(broker, status.run_id)
+    with TemporaryFile() as body, TemporaryFile() as transcripts, TemporaryFile() as file:
+        totals = total(write_cases(collection.cases(transcripts), body))
+        write_report(_head(status, totals, workers=len(collection.workers)), body, file)
+        for name, written in ((TRANSCRIPTS, transcripts), (REPORT, file)):
+            written.seek(0)
+            broker.archive.write(status.run_id, name, written)
+    return totals
+
+
+def _head(status: RunStatus, totals: Totals, *, workers: int) -> SuiteReport:
+    # When the last result was written, not now: who aggregates again must write the same.
+    closed_at_ms = status.closed_at_ms or status.created_at_ms
+    return SuiteReport(
+        run_id=status.run_id,
+        suite=status.fields.get("suite", ""),
+        state=_final_state(status),
+        started_at=_timestamp(status.created_at_ms),
+        finished_at=_timestamp(closed_at_ms),
+        duration_ms=closed_at_ms - status.created_at_ms,
+        totals=totals,
+        engine=Engine(
+            workers=workers,
+            executions=status.executions,
+            retries=status.retries,
+            duplicate_executions=status.duplicate_executions,
+        ),
+        cases=(),
+    )
+
+
+class _Collection:
+    """The cases of a run, as far as they have been looked at."""
+
+    def __init__(self, broker: Broker, run_id: str) -> None:
+        self.workers: set[str] = set()
+        self._broker = broker
+        self._run_id = run_id
+        self._trials = 0
+
+    def cases(self, transcripts: IO[bytes]) -> Iterator[CaseReport]:
+        """Give the cases sorted by id, and write down where their transcripts are."""
+        ledger = self._broker.ledger
+        for case_ids in _batches(sorted(ledger.case_ids(self._run_id))):
+            plans = [parse_plan(row) for row in ledger.cases(self._run_id, case_ids) if row is not None]
+            jobs = [job for plan in plans for job in trials_of(self._run_id, plan)]
+            records = dict(zip(jobs, self._records(jobs), strict=True))
+            for plan in plans:
+                trials = [self._trial(records[job], transcripts) for job in trials_of(self._run_id, plan)]
+                yield summarize_case(plan.case, trials, agent=plan.agent, model=plan.model)
+
+    def _records(self, jobs: list[CaseJob]) -> list[TrialRecord]:
+        rows = self._broker.ledger.results_of(self._run_id, jobs)
+        return [read_result(job, row, self._broker) for job, row in zip(jobs, rows, strict=True)]
+
+    def _trial(self, record: TrialRecord, transcripts: IO[bytes]) -> TrialReport:
+        self._trials += 1
+        report = record.report
+        if report.worker:
+            self.workers.add(report.worker)
+        if record.transcript is None:
+            return report
+        name = f"transcripts/{self._trials:05}.json"
+        transcripts.write(f"{name}\t{record.transcript}\n".encode())
+        return report.model_copy(update={"transcript": name})
+
+
+def trials_of(run_id: str, plan: CasePlan) -> list[CaseJob]:
+    """Name the trials of a case."""
+    if plan.case.skip is not None:
+        return []
+    return [
+        CaseJob(run_id=run_id, case_id=plan.case.id, trial=trial)
+        for trial in range(1, plan.case.trials.count + 1)
+    ]
+
+
+def read_result(job: CaseJob, row: bytes | None, broker: Broker) -> TrialRecord:
+    """Read a trial's result: what its worker wrote, or what there is to say if none is there.
+
+    No row means that it was not carried out; an empty one, that its workers were lost.
+    """
+    if row is None:
+        return TrialRecord(report=TrialReport(trial=job.trial, outcome="cancelled"))
+    if not row:
+        why = "every worker that carried it out was lost: it may be the case that kills them"
+        return _errored(job, "worker_lost", why)
+    try:
+        return parse_record(row, broker.blobs)
+    except (MissingBlobError, CorruptBlobError) as error:
+        return _errored(job, "result_lost", str(error))
+
+
+def _errored(job: CaseJob, kind: str, why: str) -> TrialRecord:
+    error = TrialError(kind=kind, message=why)
+    return TrialRecord(report=TrialReport(trial=job.trial, outcome="errored", error=error))
+
+
+def _final_state(status: RunStatus) -> RunState:
+    if status.stopped == "budget":
+        return "over_budget"
+    return "cancelled" if status.cancelled else "complete"
+
+
+def _timestamp(milliseconds: int) -> str:
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _batches(items: list[str]) -> Iterator[list[str]]:
+    for first in range(0, len(items), _CASES_AT_ONCE):
+        yield items[first : first + _CASES_AT_ONCE]

@@ -1,0 +1,92 @@
+"""Find a run by its id: on the broker that the environment names, else in this directory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from farm.errors import FarmError
+from farm.queue.broker import Broker, broker_from_environment
+from farm.queue.connection import clear_errors
+from farm.queue.embedded import has_ledger, is_carried_out, local_broker
+from farm.queue.following import UnknownRunError
+from farm.queue.ledger import RunStatus
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_PATIENCE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class FoundRun:
+    """A run, and where it is known."""
+
+    run_id: str
+    broker: Broker
+    is_local: bool  # carried out by a command in this directory, not by a fleet
+    is_alive: bool  # it can go on: there is a fleet, or the command that carries it out still runs
+
+    def status(self) -> RunStatus:
+        """Look at the run."""
+        status = self.broker.ledger.status(self.run_id)
+        if status is None:
+            raise UnknownRunError(self.run_id)
+        return status
+
+
+def is_run_id(text: str) -> bool:
+    """Say whether a text can be the id of a run, and the name of its directory."""
+    return _RUN_ID.fullmatch(text) is not None
+
+
+def reachable_broker() -> Broker | None:
+    """Give the broker that the environment names, once it has answered; None if it names none.
+
+    People wait for this: a server that is away is told of sooner than to those who work.
+    """
+    broker = broker_from_environment()
+    if broker is not None:
+        with clear_errors():
+            replace(broker, patience_seconds=_PATIENCE_SECONDS).client.ping()
+    return broker
+
+
+def fleet_broker(run_id: str) -> Broker | None:
+    """Give the fleet's broker if it knows a run; UnknownRunError if nobody here does."""
+    if not is_run_id(run_id):
+        raise UnknownRunError(run_id)
+    broker = reachable_broker()
+    if broker is not None and broker.ledger.status(run_id) is not None:
+        return broker
+    if not has_ledger(run_id):
+        raise UnknownRunError(run_id)
+    return None
+
+
+@contextmanager
+def find_run(run_id: str) -> Iterator[FoundRun]:
+    """Open a run to look at it."""
+    fleet = fleet_broker(run_id)
+    if fleet is not None:
+        yield FoundRun(run_id, fleet, is_local=False, is_alive=True)
+        return
+    is_alive = is_carried_out(run_id)
+    with local_broker(run_id) as broker:
+        if broker is None:
+            raise UnknownRunError(run_id)
+        check_submitted(broker, run_id)
+        yield FoundRun(run_id, broker, is_local=True, is_alive=is_alive)
+
+
+def check_submitted(broker: Broker, run_id: str) -> None:
+    """Refuse a run of this directory that did not come as far as its manifest."""
+    if broker.ledger.status(run_id) is None:
+        raise FarmError(f"run {run_id} was interrupted before it was submitted; submit it again")
+
+
+def shown_state(status: RunStatus, *, is_alive: bool = True) -> str:
+    """Name a run's state for people: also that nobody carries it out any more, and why it was stopped."""
+    if status.state in ("running", "aggregating") and not is_alive:
+        return "interrupted"
+    return "over_budget" if status.stopped == "budget" and status.state == "complete" else status.state

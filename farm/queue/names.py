@@ -1,0 +1,22 @@
+"""The names that submitters and workers must agree on. Tasks are sent by name: neither imports the other."""
+
+from __future__ import annotations
+
+URL_VARIABLE = "FARM_BROKER_URL"
+STORE_VARIABLE = "FARM_STORE_URL"
+LEASE_VARIABLE = "FARM_LEASE_SECONDS"
+EMBEDDED_VARIABLE = "FARM_EMBEDDED"  # for a worker's eyes only: the engine that it belongs to is embedded
+AGENTS_VARIABLE = "FARM_AGENTS"
+CACHE_VARIABLE = "FARM_CACHE_DIR"
+GRACE_VARIABLE = "FARM_GRACE_SECONDS"
+WORKER_NAME_VARIABLE = "FARM_WORKER_NAME"
+
+CARRY_OUT = "farm.carry_out"
+AGGREGATE = "farm.aggregate"
+
+CONTROL_QUEUE = "control"  # what any worker can do
+
+
+def agent_queue(kind: str) -> str:
+    """Name the queue of a kind of agent: only workers that have it listen there."""
+    return f"agent.{kind}"

@@ -1,0 +1,126 @@
+"""Turn a suite and what the command line sets into case plans, and ship what they need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from farm.agents.registry import AGENTS
+from farm.errors import InputError, Problem, UsageError
+from farm.model.agent import AgentBase
+from farm.model.job import CasePlan, Keep, ShippedFile
+from farm.model.suite import Case, Suite
+from farm.queue.blobs import CHUNK_BYTES, BlobStore, put_bytes
+from farm.running import resolve_isolation
+from farm.sessions.bundle import build_bundle
+from farm.settings import Settings
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the command line sets for a whole run; it wins over every file."""
+
+    agent: str | None = None
+    model: str | None = None
+    workspace: Path | None = None
+    timeout_seconds: float | None = None
+    retries: int | None = None
+    max_cost_usd: float | None = None
+    keep: Keep = "none"
+    out: Path | None = None  # where the report will go: nothing for the agent to read
+
+
+class Planner:
+    """Plans the cases of one suite; each workspace and file is shipped once, whoever uses it."""
+
+    def __init__(self, suite: Suite, settings: Settings, options: RunOptions, blobs: BlobStore) -> None:
+        self._suite = suite
+        self._settings = settings
+        self._options = options
+        self._blobs = blobs
+        self._root = Path(suite.root)
+        self._bundles: dict[Path, str] = {}
+        self._files: dict[Path, ShippedFile] = {}
+
+    def plan(self, case: Case) -> CasePlan:
+        """Decide everything about a case."""
+        options, settings = self._options, self._settings
+        agent, spec = self._agent(case)
+        model = options.model or case.model or spec.model or settings.model
+        own_timeout = options.timeout_seconds or case.timeout_seconds or spec.timeout_seconds
+        retries = settings.retries if options.retries is None else options.retries
+        skipped = case.skip is not None
+        isolation, network = resolve_isolation(case, spec, settings)
+        return CasePlan(
+            case=case,
+            agent=agent,
+            spec=spec,
+            model=model,
+            timeout_seconds=own_timeout or settings.timeout_seconds,
+            bundle=self._bundle(case) if AGENTS[spec.kind].acts and not skipped else None,
+            files={} if skipped else dict(self._ship_files(case)),
+            isolation=isolation,
+            network=network,
+            limits={
+                name: limit for name, limit in settings.limits.items() if name in (agent, spec.kind, model)
+            },
+            max_attempts=retries + 1,
+            keep=options.keep,
+        )
+
+    def _agent(self, case: Case) -> tuple[str, AgentBase]:
+        agent = self._options.agent or case.agent
+        spec = self._settings.agent_spec(agent)
+        if spec is None:
+            raise UsageError(self._settings.explain_agent(agent))
+        return agent, spec
+
+    def _bundle(self, case: Case) -> str:
+        source = self._workspace(case)
+        if source not in self._bundles:
+            exclude = {self._root / file for file in self._suite.test_files}
+            if self._options.out is not None:
+                exclude.add(self._options.out.resolve())
+            with build_bundle(source.resolve(), exclude=exclude) as bundle:
+                if not self._blobs.has(bundle.id):
+                    self._blobs.write(bundle.id, _chunks(bundle.path))
+                self._bundles[source] = bundle.id
+        return self._bundles[source]
+
+    def _workspace(self, case: Case) -> Path:
+        if self._options.workspace is not None:
+            return self._options.workspace
+        for written in (case.workspace, self._settings.workspace):
+            if written is not None:
+                return self._root / written
+        return Path.cwd()
+
+    def _ship_files(self, case: Case) -> Iterator[tuple[str, ShippedFile]]:
+        for name in case.files:
+            for path in _files_in(self._root / name):
+                try:
+                    yield os.path.relpath(path, self._root), self._ship(path)
+                except OSError as error:
+                    problem = f'file "{name}" can\'t be read: {error.strerror}'
+                    raise InputError([Problem(case.file, case.line, 1, problem)]) from None
+
+    def _ship(self, path: Path) -> ShippedFile:
+        if path not in self._files:
+            blob = put_bytes(self._blobs, path.read_bytes())
+            self._files[path] = ShippedFile(blob=blob, executable=os.access(path, os.X_OK))
+        return self._files[path]
+
+
+def _files_in(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from (below for below in sorted(path.rglob("*")) if below.is_file())
+    else:
+        yield path
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk

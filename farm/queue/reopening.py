@@ -1,0 +1,82 @@
+"""Open a run again for some of its trials: those without a result, or those that ended badly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from itertools import islice
+
+from farm.model.job import CaseJob
+from farm.model.verdict import Outcome
+from farm.queue.broker import Broker
+from farm.queue.connection import clear_errors
+from farm.queue.following import trial_outcomes
+from farm.queue.ledger import RunStatus
+from farm.queue.names import CONTROL_QUEUE, agent_queue
+from farm.queue.submit import queue_again
+
+_PUT_BACK_AT_ONCE = 5000
+
+
+def resume_run(broker: Broker, run_id: str, *, budget_usd: float | None = None, alone: bool = False) -> int:
+    """Queue the trials that have no result; give their number.
+
+    Alone: nobody else works on this broker, so whoever had claims and messages is gone.
+    """
+    if alone:
+        _forget_the_dead(broker, run_id)
+    was_running = _is_running(broker, run_id)
+    left = broker.ledger.resume(run_id, budget_usd=budget_usd)
+    if was_running:
+        return left  # what waits in a run that goes on has its messages
+    if left:
+        queue_again(broker, broker.ledger.waiting(run_id))
+    else:
+        broker.publish_aggregation(run_id)  # in case that is all that is missing
+    return left
+
+
+def retry_run(
+    broker: Broker,
+    run_id: str,
+    outcomes: Collection[Outcome],
+    *,
+    budget_usd: float | None = None,
+    alone: bool = False,
+) -> int:
+    """Queue the trials with one of these outcomes again, and what has no result; give the former's number."""
+    if alone:
+        _forget_the_dead(broker, run_id)
+    jobs = [job for job, outcome in trial_outcomes(broker, run_id) if outcome in outcomes]
+    was_running = _is_running(broker, run_id)
+    put_back = sum(broker.ledger.retry(run_id, batch, budget_usd=budget_usd) for batch in _batches(jobs))
+    if put_back:
+        queue_again(broker, jobs if was_running else broker.ledger.waiting(run_id))
+    return put_back
+
+
+def _forget_the_dead(broker: Broker, run_id: str) -> None:
+    # Closing it now, and opening it afterwards, takes back claims that nobody will renew.
+    status = broker.ledger.status(run_id)
+    if status is not None and status.state == "running":
+        broker.ledger.cancel(run_id)
+        status = broker.ledger.status(run_id)
+    if status is not None:
+        with clear_errors():
+            broker.client.delete(*_queues(status))
+
+
+def _is_running(broker: Broker, run_id: str) -> bool:
+    status = broker.ledger.status(run_id)
+    return status is not None and status.state == "running"
+
+
+def _queues(status: RunStatus) -> list[str]:
+    kinds = json.loads(status.fields.get("kinds", "[]"))
+    return [CONTROL_QUEUE, *(agent_queue(kind) for kind in kinds)]
+
+
+def _batches(jobs: list[CaseJob]) -> Iterator[list[CaseJob]]:
+    waiting = iter(jobs)
+    while batch := list(islice(waiting, _PUT_BACK_AT_ONCE)):
+        yield batch
