@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench lock clean
+.PHONY: demo test lint bench bench-scale chaos lock clean
 
 demo: $(VENV)/.demo-ready  ## install, and run the quickstart: no API key, no broker
 	$(BIN)/farm submit examples/quickstart/tests/
@@ -19,6 +19,14 @@ lint: $(VENV)/.dev-ready  ## format, lint, types, layers
 
 bench: $(VENV)/.dev-ready  ## measure; see bench/README.md
 	$(BIN)/python -m bench.authoring
+	$(BIN)/python -m bench.engine
+	$(BIN)/python -m bench.scale 1000 10000
+
+bench-scale: $(VENV)/.dev-ready  ## memory and time up to 50,000 cases; takes minutes
+	$(BIN)/python -m bench.scale
+
+chaos: $(VENV)/.dev-ready  ## 2,000 cases under fire: workers and the server are killed; SEED=… does it again
+	$(BIN)/python -m tests.e2e.chaos --cases 2000 --kills 60 --restarts 2 --freezes 4 $(if $(SEED),--seed $(SEED))
 
 lock: $(VENV)/.dev-ready  ## pin the newest versions that pyproject.toml allows
 	$(BIN)/pip install --quiet pip-tools

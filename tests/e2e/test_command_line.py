@@ -79,7 +79,7 @@ def test_the_reason_stands_under_the_cross(farm, project, write):
 def test_verbose_shows_tool_calls_and_every_verdict(farm, project, write):
     write("tests/tool.yaml", PASSING.replace("[{say", '[{tool: Bash, input: {command: "echo hi"}}, {say'))
     out = farm("run", "tests/tool.yaml", "-v").stdout
-    assert "  · Bash(command='echo hi')" in out
+    assert "  · tests/tool: Bash(command='echo hi')" in out
     assert '    ✓ contains "hello"' in out
 
 
@@ -152,7 +152,7 @@ def test_an_agent_that_can_not_run_here_is_errored_never_failed(farm, project, w
         (["run"], "farm: the following arguments are required: PATH; see farm run --help"),
         (["run", "nowhere"], "farm: nowhere: no such file or directory"),
         (["run", "tests", "--trials", "0"], "--trials: 0 is not a whole number from 1 to 1000"),
-        (["run", "tests", "--timeout", "soon"], "--timeout: soon is not a number of seconds above 0"),
+        (["run", "tests", "--timeout", "soon"], "--timeout: soon is not a number above 0"),
         (["run", "tests", "-w", "nowhere"], "nowhere is not a directory"),
         (["run", ""], "farm: argument PATH: is empty; see farm run --help"),
         (["run", "tests", "--agent", ""], "farm: argument --agent: is empty"),
@@ -176,10 +176,13 @@ def test_a_wrong_command_line_gives_one_clear_message_and_exits_with_2(farm, pro
     assert done.stdout == ""
 
 
-def test_a_broker_is_refused_rather_than_ignored(farm, project):
-    done = farm("submit", "tests", env={"FARM_BROKER_URL": "redis://127.0.0.1:1"})
-    assert done.returncode == 2
-    assert "FARM_BROKER_URL is set" in done.stderr
+def test_a_broker_that_is_away_is_told_of_and_nothing_is_written(farm, project):
+    done = farm("submit", "tests", "--wait", env={"FARM_BROKER_URL": "redis://127.0.0.1:1"})
+    assert done.returncode == 3
+    assert re.fullmatch(
+        r"farm: the broker can't be reached \(is FARM_BROKER_URL right\?\): .*\n", done.stderr
+    )
+    assert not (project / ".farm").exists()
 
 
 def test_all_problems_of_all_files_are_told_and_nothing_runs(farm, project, write):
@@ -276,7 +279,7 @@ def test_an_interrupted_run_exits_with_130_and_keeps_what_is_done(project, write
     assert process.returncode == 130
     assert "Results: 1/2 passed, 1 cancelled" in rest
     (report,) = (project / ".farm" / "runs").glob("*/report.json")
-    assert json.loads(report.read_text())["state"] == "interrupted"
+    assert json.loads(report.read_text())["state"] == "cancelled"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -299,7 +302,8 @@ def test_a_polite_kill_leaves_nothing_behind(project, write, tmp_path, number):
     process.send_signal(number)
     shown, _ = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "Results: 1/2 passed, 1 cancelled" in shown
+    # Both run at the same time, and the other may have been as slow to start.
+    assert re.search(r"Results: (1/2 passed, 1|0/2 passed, 2) cancelled", shown)
     assert mark not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
     assert [path.name for path in scratch.iterdir()] == ["on"]
 
@@ -330,9 +334,11 @@ def test_a_reader_that_goes_away_is_no_error(project):
 
 def test_help_and_check_import_nothing_that_they_do_not_need(project):
     heavy = {"celery", "kombu", "redis", "anthropic", "rich", "click", "jinja2", "jsonschema_rs", "asyncio"}
+    rooms = {"farm.agents", "farm.evaluators", "farm.reporting", "farm.queue", "farm.sessions"}
+    seldom = {"re2", "json", "difflib", "farm.authoring.eval_files", "farm.model.command_template"}
     for arguments, more in (
         (["--help"], {"pydantic", "yaml", "re2", "json"}),
-        (["check", "tests/good.yaml"], {"re2", "farm.agents", "farm.evaluators", "farm.reporting"}),
+        (["check", "tests/good.yaml"], rooms | seldom),
     ):
         program = (
             "import sys\n"
