@@ -44,7 +44,8 @@ broker = _broker()
 app: Celery = broker.celery
 # Each with an exchange and a key of its own: by default all would share one, and get each other's messages.
 app.conf.task_queues = [
-    Queue(name, Exchange(name), routing_key=name)
+    # no_ack: see workers.transport.
+    Queue(name, Exchange(name), routing_key=name, no_ack=True)
     for name in (CONTROL_QUEUE, *(agent_queue(kind) for kind in _agents()))
 ]
 app.conf.imports = ("workers.tasks", "workers.lifecycle")

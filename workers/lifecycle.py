@@ -14,6 +14,7 @@ from typing import Any
 from celery import signals
 
 from farm.errors import FarmError
+from farm.queue.carry_out import prepare
 from farm.queue.janitor import Janitor
 from farm.queue.ledger import WorkerRecord
 from farm.queue.names import GRACE_VARIABLE
@@ -33,9 +34,10 @@ _log = logging.getLogger(__name__)
 
 @signals.worker_init.connect
 def _prepare(**_: Any) -> None:
-    # Before the pool forks: its processes share both.
+    # Before the pool forks: its processes share it all.
     work_place()
     start_guard()
+    prepare()
 
 
 @signals.worker_process_init.connect

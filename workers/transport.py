@@ -1,6 +1,8 @@
-"""Kombu's way to Redis, for workers that survive what is no message.
+"""Kombu's way to Redis, for workers that take messages as hints.
 
-Kombu's own ends the worker, with all its sessions, as soon as a queue holds something that it can't read.
+Kombu's own keeps a copy of every message until it is acknowledged, in two transactions that cost more than
+all else it does; and it ends the worker, with all its sessions, as soon as a queue holds something that it
+can't read. Here what is lost is found by the janitor.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 class Channel(redis.Channel):
-    """Drops what can't be read as a message."""
+    """Keeps no copies, and drops what can't be read as a message."""
+
+    def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
+        """Forget the copy of a message: there is none, as no queue of ours asks for one (`no_ack`)."""
 
     def _brpop_read(self, **options: Any) -> Any:
         try:

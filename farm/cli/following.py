@@ -75,6 +75,7 @@ def follow_to_the_end(
             echo(f"no longer watching; the run goes on, and `farm watch {run_id}` follows it", err=True)
         return EXIT_INTERRUPTED
     code = show_end(fetch_report(broker, run_id, options.out), as_json=options.as_json)
+    _tell_of_unknown_costs(broker, run_id)
     return EXIT_INTERRUPTED if interrupts.count else code
 
 
@@ -92,6 +93,14 @@ def show_end(path: Path, *, as_json: bool) -> int:
         rest = f"`farm resume {head.run_id} --max-cost USD` carries out the rest"
         echo(f"stopped: what it may cost is used up; {rest}", err=True)
     return exit_code(head)
+
+
+def _tell_of_unknown_costs(broker: Broker, run_id: str) -> None:
+    status = broker.ledger.status(run_id)
+    if status is not None and status.budget_usd is not None and status.unknown_costs:
+        count = f"{status.unknown_costs} session{'s' * (status.unknown_costs != 1)}"
+        charged = "charged what had been reserved: max_cost_usd of the case, else 1 USD"
+        echo(f"{count} did not tell what they cost, and were {charged}", err=True)
 
 
 def _await_sessions(broker: Broker, run_id: str) -> None:

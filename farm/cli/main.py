@@ -6,8 +6,6 @@ second, most of which goes into importing pydantic.
 
 from __future__ import annotations
 
-import gc
-import importlib
 import os
 import signal
 import sys
@@ -16,6 +14,7 @@ from inspect import cleandoc
 from typing import Any
 
 from farm import __version__
+from farm.cli.importing import import_quickly
 from farm.cli.options import Parser, echo
 from farm.errors import FarmError, InputError, OutputError, UsageError
 
@@ -114,25 +113,13 @@ def _run(arguments: list[str]) -> int:
     name = arguments[0]
     if name not in COMMANDS:
         raise UsageError(_unknown(name))
-    module: Any = _import_command(_MODULES.get(name, name))
+    module: Any = import_quickly(f"farm.cli.{_MODULES.get(name, name)}")
     parser = Parser(prog=f"farm {name}", description=cleandoc(module.run.__doc__))
     module.add_arguments(parser)
     parsed = parser.parse_intermixed_args(arguments[1:])
     parsed.command = name  # one module may be two commands
     code: int = module.run(parsed)
     return code
-
-
-def _import_command(module: str) -> object:
-    # Imports make many objects and no garbage: looking for it, now and at the exit, is a tenth of the time.
-    # So is looking for pydantic's plug-ins, of which we have none.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    gc.disable()
-    try:
-        return importlib.import_module(f"farm.cli.{module}")
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def _help() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from contextlib import ExitStack
 
+from farm.cli.importing import import_quickly
 from farm.cli.options import (
     add_case_option,
     add_discovery_options,
@@ -71,9 +72,8 @@ def run(arguments: Namespace) -> int:
         if not arguments.list_tests and not has_broker():
             # Before anything else: it takes as long to start as the files to be read.
             engine = stack.enter_context(embedded_engine(arguments.concurrency))
-        from farm.cli.submission import submit
-
-        return submit(arguments, engine)
+        code: int = import_quickly("farm.cli.submission").submit(arguments, engine)
+        return code
 
 
 def _count(text: str) -> int:

@@ -19,7 +19,8 @@ from farm.errors import FarmError, SessionError
 from farm.model.job import CaseJob, CasePlan, TrialRecord
 from farm.model.messages import ToolCall
 from farm.model.report import TrialError, TrialReport
-from farm.model.verdict import Outcome
+from farm.model.transcript import Transcript
+from farm.model.verdict import Outcome, Verdict
 from farm.queue.blobs import BlobError, CorruptBlobError, MissingBlobError, get_bytes, put_bytes
 from farm.queue.broker import Broker
 from farm.queue.heartbeat import Heartbeat, Lease
@@ -62,6 +63,12 @@ class WorkPlace:
     def cache(self) -> BundleCache:
         """The bundles that were brought here; on disk from the first on."""
         return BundleCache(self.cache_directory)
+
+
+def prepare() -> None:
+    """Build what the first trial would build. Done before a pool forks, it is done once for all of it."""
+    for model in (CasePlan, TrialRecord, TrialReport, Transcript, ToolCall, Verdict):
+        model.model_rebuild()
 
 
 def carry_out(job: CaseJob, place: WorkPlace) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Self
 
 from farm.errors import FarmError
 from farm.model.job import CaseJob, CasePlan, TrialRecord
@@ -19,29 +20,64 @@ from farm.reporting.json import write_cases, write_report
 from farm.reporting.summarize import summarize_case, total
 
 _CASES_AT_ONCE = 200
+_DESK_MS = 20_000
 
 
 def aggregate(run_id: str, broker: Broker) -> bool:
-    """Write the report of a run that has been closed; False if there is nothing to do."""
-    status = broker.ledger.status(run_id)
-    if status is None or status.state != "aggregating":
-        return False
-    try:
-        totals = _write_report(status, broker)
-    except (FarmError, OSError) as error:
-        # The janitor has it tried again: a full disk may have room tomorrow. Until then, who waits is told.
-        broker.ledger.note_trouble(run_id, str(error))
-        raise
-    return broker.ledger.finish(run_id, totals=totals.model_dump_json())  # for lists of runs
+    """Write the report of a run that has been closed; False if there is nothing to do, or another does it."""
+    with _Desk(run_id, broker) as desk:
+        status = broker.ledger.status(run_id)
+        if not desk.is_ours() or status is None or status.state != "aggregating":
+            return False
+        try:
+            totals = _write_report(status, broker, desk)
+        except _OvertakenError:
+            return False
+        except (FarmError, OSError) as error:
+            # The janitor has it tried again: a full disk may have room soon. Until then, who waits is told.
+            broker.ledger.note_trouble(run_id, str(error))
+            raise
+        fields = {"totals": totals.model_dump_json()}  # for lists of runs
+        # Not if it was opened and closed again meanwhile: then this was the report of another end.
+        return broker.ledger.finish(run_id, closed_at_ms=status.closed_at_ms, **fields)
 
 
-def _write_report(status: RunStatus, broker: Broker) -> Totals:
-    collection = _Collection(broker, status.run_id)
+class _OvertakenError(Exception):
+    """Another aggregator took us for dead."""
+
+
+class _Desk:
+    """The place where one aggregator at a time writes a run's report: a later end must have the last word."""
+
+    def __init__(self, run_id: str, broker: Broker) -> None:
+        self._lock = f"aggregate:{run_id}"
+        self._owner = secrets.token_hex(8)
+        self._ledger = broker.ledger
+
+    def is_ours(self) -> bool:
+        """Take the desk, or keep it; False if another has it."""
+        return self._ledger.take_lock(self._lock, self._owner, _DESK_MS)
+
+    def keep(self) -> None:
+        """Keep the desk while the work goes on."""
+        if not self.is_ours():
+            raise _OvertakenError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ledger.release_lock(self._lock, self._owner)
+
+
+def _write_report(status: RunStatus, broker: Broker, desk: _Desk) -> Totals:
+    collection = _Collection(broker, status.run_id, desk)
     with TemporaryFile() as body, TemporaryFile() as transcripts, TemporaryFile() as file:
         totals = total(write_cases(collection.cases(transcripts), body))
         write_report(_head(status, totals, workers=len(collection.workers)), body, file)
         for name, written in ((TRANSCRIPTS, transcripts), (REPORT, file)):
             written.seek(0)
+            desk.keep()
             broker.archive.write(status.run_id, name, written)
     return totals
 
@@ -70,16 +106,18 @@ def _head(status: RunStatus, totals: Totals, *, workers: int) -> SuiteReport:
 class _Collection:
     """The cases of a run, as far as they have been looked at."""
 
-    def __init__(self, broker: Broker, run_id: str) -> None:
+    def __init__(self, broker: Broker, run_id: str, desk: _Desk) -> None:
         self.workers: set[str] = set()
         self._broker = broker
         self._run_id = run_id
+        self._desk = desk
         self._trials = 0
 
     def cases(self, transcripts: IO[bytes]) -> Iterator[CaseReport]:
         """Give the cases sorted by id, and write down where their transcripts are."""
         ledger = self._broker.ledger
         for case_ids in _batches(sorted(ledger.case_ids(self._run_id))):
+            self._desk.keep()
             plans = [parse_plan(row) for row in ledger.cases(self._run_id, case_ids) if row is not None]
             jobs = [job for plan in plans for job in trials_of(self._run_id, plan)]
             records = dict(zip(jobs, self._records(jobs), strict=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -31,6 +32,7 @@ _LEDGER = "ledger"
 _SOCKET = "socket"
 _LOCK = "lock"
 _MAX_WORKERS_LOST = 20
+_POOL_ENDS_SECONDS = 2.0
 _WAIT_FOR_LOCK_SECONDS = 2.0  # those who only look have it for a moment
 _WAIT_FOR_END_SECONDS = 10.0
 # The server of another process is there, or it is gone for good.
@@ -124,6 +126,20 @@ class Embedded:
         assert self._worker.stdin is not None
         self._worker.stdin.close()
         self._worker.wait()
+        _await_end_of_group(self._worker.pid)
+        # Its guard does that too, but in its own time: nothing is to be left when we return.
+        from farm.sessions.leftovers import remove_leftovers  # not at the top: the worker is to start first
+
+        remove_leftovers()
+
+
+def _await_end_of_group(leader: int) -> None:
+    """Wait until the processes of a worker's pool are gone: the system kills them when it ends."""
+    deadline = time.monotonic() + _POOL_ENDS_SECONDS
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < deadline:
+            os.killpg(leader, signal.SIGKILL)
+            time.sleep(0.001)
 
 
 @contextmanager

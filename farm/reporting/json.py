@@ -5,26 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from textwrap import indent
-from typing import IO, Any
+from typing import IO
+
+from pydantic_core import PydanticSerializationError
 
 from farm.errors import FarmError
+from farm.model.base import Model
 from farm.model.report import REPORT_SCHEMA, CaseReport, SuiteReport
 
+_SCHEMA = f'{{\n  "schema": "{REPORT_SCHEMA}",\n'.encode()
 _NO_CASES = b'"cases": []\n}\n'
 _CASES = b'  "cases": ['
 
 
 def dump_report(report: SuiteReport) -> bytes:
     """Write a report as JSON."""
-    return _dump({"schema": REPORT_SCHEMA, **report.model_dump(mode="json")}) + b"\n"
+    return _SCHEMA + _dump(report).removeprefix(b"{\n") + b"\n"
 
 
 def write_cases(cases: Iterable[CaseReport], body: IO[bytes]) -> Iterator[CaseReport]:
     """Write cases one by one while they pass: a run may have more than fits in memory."""
     for number, case in enumerate(cases):
         body.write(b",\n" if number else b"\n")
-        body.write(indent(_dump(case.model_dump(mode="json")).decode(), "    ").encode())
+        body.write(b"    " + _dump(case).replace(b"\n", b"\n    "))
         yield case
 
 
@@ -42,9 +45,13 @@ def write_report(report: SuiteReport, body: IO[bytes], target: IO[bytes]) -> Non
     target.write(b"\n  ]\n}\n")
 
 
-def _dump(data: Any) -> bytes:
-    # Lone surrogates from an agent's output have no UTF-8 form.
-    return json.dumps(data, ensure_ascii=False, indent=2).encode("utf-8", "replace")
+def _dump(model: Model) -> bytes:
+    try:
+        return model.model_dump_json(indent=2).encode()
+    except PydanticSerializationError:
+        # Lone surrogates from an agent's output have no UTF-8 form.
+        data = model.model_dump(mode="json")
+        return json.dumps(data, ensure_ascii=False, indent=2).encode("utf-8", "replace")
 
 
 def is_report_file(path: Path) -> bool:

@@ -30,7 +30,7 @@ from farm.queue.ledger import RunStatus
 from farm.sessions.process_table import MARKER, Owner, process_ids, read_file, read_process
 
 # Long enough for the slowest machine; what succeeds does not wait for it.
-PATIENCE_SECONDS = float(os.environ.get("FLEET_PATIENCE", "120"))
+PATIENCE_SECONDS = 120.0
 
 Pool = Literal["threads", "prefork"]
 

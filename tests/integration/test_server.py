@@ -102,8 +102,8 @@ def test_ctrl_c_is_the_owners_to_act_on(owner):
     assert process.poll() is None
 
 
-def test_a_machine_without_an_embedded_server_is_told_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr("importlib.resources.files", lambda _package: tmp_path)
+def test_a_machine_without_an_embedded_server_is_told_what_to_do(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _package: None)
     with pytest.raises(ServerError, match="set FARM_BROKER_URL"), private_server():
         pass
 
