@@ -107,4 +107,9 @@ def _remove_leftovers() -> None:
 
 
 def _grace_seconds() -> float:
-    return float(os.environ.get(GRACE_VARIABLE, _DEFAULT_GRACE_SECONDS))
+    told = os.environ.get(GRACE_VARIABLE)
+    try:
+        return float(told) if told else _DEFAULT_GRACE_SECONDS
+    except ValueError:
+        _log.warning('%s is "%s", which is no number of seconds', GRACE_VARIABLE, told)
+        return _DEFAULT_GRACE_SECONDS

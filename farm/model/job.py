@@ -46,6 +46,7 @@ class CasePlan(Model):
     limits: dict[str, LimitSpec] = {}
     max_attempts: int = 3
     keep: Keep = "none"
+    store: str = ""  # the mark of the store that holds its bundle and files
 
 
 class TrialRecord(Model):

@@ -6,11 +6,20 @@ broker; else in the broker, for as long as it keeps blobs.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from typing import IO, Any, Protocol
 
 from farm.errors import FarmError
-from farm.queue.blobs import CHUNK_BYTES, BlobStore, MissingBlobError, get_file, put_file, store_errors
+from farm.queue.blobs import (
+    CHUNK_BYTES,
+    BlobStore,
+    MissingBlobError,
+    get_file,
+    put_file,
+    store_errors,
+    written_whole,
+)
 
 REPORT = "report.json"
 TRANSCRIPTS = "transcripts.tsv"
@@ -71,12 +80,13 @@ class StoreArchive:
     def write(self, run_id: str, name: str, file: IO[bytes]) -> None:
         """Write a file beside its place, then move it there."""
         path = self._path(run_id, name)
-        with store_errors():
+        unfinished = f"{path}.{secrets.token_hex(8)}"
+        with store_errors(), written_whole():
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-            with self._files.open(f"{path}.partial", "wb") as target:
+            with self._files.open(unfinished, "wb") as target:
                 for chunk in _chunks(file):
                     target.write(chunk)
-            self._files.mv(f"{path}.partial", path)
+            self._files.mv(unfinished, path)
 
     def read(self, run_id: str, name: str, target: IO[bytes]) -> None:
         """Copy a file."""

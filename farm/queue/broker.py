@@ -5,6 +5,7 @@ Connections are made when they are needed: importing Celery and a client takes l
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -70,6 +71,11 @@ class Broker:
             return BrokerBlobs(self.client)
         store = open_blobs(self.store_url)
         return TieredBlobs(BrokerBlobs(self.client), store) if self.is_embedded else store
+
+    @property
+    def store_mark(self) -> str:
+        """What tells this broker's store from another: not its URL, which may hold a password."""
+        return hashlib.sha256((self.store_url or "").encode()).hexdigest()[:16]
 
     @cached_property
     def archive(self) -> Archive:

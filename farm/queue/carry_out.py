@@ -25,7 +25,7 @@ from farm.queue.blobs import BlobError, CorruptBlobError, MissingBlobError, get_
 from farm.queue.broker import Broker
 from farm.queue.heartbeat import Heartbeat, Lease
 from farm.queue.ledger import Limit, Refused
-from farm.queue.rows import dump_record, parse_plan
+from farm.queue.rows import UnreadableRowError, dump_record, parse_plan
 from farm.queue.submit import queue_again
 from farm.reporting.terminal import tool_call_line
 from farm.running import TrialPlan, TrialResult, run_trial
@@ -78,9 +78,19 @@ def carry_out(job: CaseJob, place: WorkPlace) -> None:
     if row is None:
         _log.info("run %s is not known any more", job.run_id)
         return
-    plan = parse_plan(row)
+    try:
+        plan = parse_plan(row)
+    except UnreadableRowError as error:
+        _give_up(job, error, place)
+        return
     limits = [Limit(name, limit.concurrency, limit.starts_per_minute) for name, limit in plan.limits.items()]
-    claim = ledger.claim(job, worker=place.name, limits=limits, reserve_usd=_reserve_usd(plan))
+    claim = ledger.claim(
+        job,
+        worker=place.name,
+        limits=limits,
+        reserve_usd=_reserve_usd(plan),
+        is_guess=plan.case.max_cost_usd is None,
+    )
     if isinstance(claim, Refused):
         if claim.reason == "over_budget":
             place.broker.publish_aggregation(job.run_id)
@@ -88,6 +98,23 @@ def carry_out(job: CaseJob, place: WorkPlace) -> None:
     with place.heartbeat.hold(claim) as lease:
         result = _run(plan, lease, place)
         _settle_patiently(plan, lease, result, place)
+
+
+def _give_up(job: CaseJob, error: FarmError, place: WorkPlace) -> None:
+    """Write down that a trial can't be carried out: no message more would change that."""
+    claim = place.broker.ledger.claim(job, worker=place.name)
+    if isinstance(claim, Refused):
+        return
+    report = TrialReport(
+        trial=job.trial,
+        attempt=claim.attempt,
+        outcome="errored",
+        error=TrialError(kind="unreadable_plan", message=str(error)),
+        worker=place.name,
+    )
+    row = dump_record(TrialRecord(report=report), place.broker.blobs)
+    if place.broker.ledger.complete(claim, row, cost_usd=0.0) == "last":
+        place.broker.publish_aggregation(job.run_id)
 
 
 def _settle_patiently(plan: CasePlan, lease: Lease, result: TrialResult, place: WorkPlace) -> None:
@@ -151,6 +178,7 @@ def _run(plan: CasePlan, lease: Lease, place: WorkPlace) -> TrialResult:
             place.broker.tell(claim.job.run_id, f"{claim.job.case_id}: {lease.note}")
 
     try:
+        _check_store(plan, place)
         with _shipped_files(plan, place) as files:
             result = run_trial(
                 TrialPlan(
@@ -176,6 +204,12 @@ def _run(plan: CasePlan, lease: Lease, place: WorkPlace) -> TrialResult:
     return TrialResult(
         result.report.model_copy(update={"worker": place.name}), result.transcript, result.workspace
     )
+
+
+def _check_store(plan: CasePlan, place: WorkPlace) -> None:
+    if plan.store and plan.store != place.broker.store_mark:
+        told = f"worker {place.name} has another FARM_STORE_URL than whoever submitted the run"
+        raise SessionError("wrong_store", told, retryable=True)
 
 
 def _could_not_start(lease: Lease, failure: FarmError | OSError) -> TrialReport:

@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from tempfile import TemporaryFile
 from typing import IO, Self
 
-from farm.errors import FarmError
 from farm.model.job import CaseJob, CasePlan, TrialRecord
 from farm.model.report import CaseReport, Engine, RunState, SuiteReport, Totals, TrialError, TrialReport
 from farm.queue.archive import REPORT, TRANSCRIPTS
 from farm.queue.blobs import CorruptBlobError, MissingBlobError
 from farm.queue.broker import Broker
 from farm.queue.ledger import RunStatus
-from farm.queue.rows import parse_plan, parse_record
+from farm.queue.rows import UnreadableRowError, parse_plan, parse_record
 from farm.reporting.json import write_cases, write_report
 from farm.reporting.summarize import summarize_case, total
 
@@ -29,11 +28,15 @@ def aggregate(run_id: str, broker: Broker) -> bool:
         status = broker.ledger.status(run_id)
         if not desk.is_ours() or status is None or status.state != "aggregating":
             return False
+        if status.fields.get("store", broker.store_mark) != broker.store_mark:
+            told = "a worker that would write it has another FARM_STORE_URL than whoever submitted the run"
+            broker.ledger.note_trouble(run_id, told)
+            return False
         try:
             totals = _write_report(status, broker, desk)
         except _OvertakenError:
             return False
-        except (FarmError, OSError) as error:
+        except Exception as error:
             # The janitor has it tried again: a full disk may have room soon. Until then, who waits is told.
             broker.ledger.note_trouble(run_id, str(error))
             raise
@@ -118,10 +121,16 @@ class _Collection:
         ledger = self._broker.ledger
         for case_ids in _batches(sorted(ledger.case_ids(self._run_id))):
             self._desk.keep()
-            plans = [parse_plan(row) for row in ledger.cases(self._run_id, case_ids) if row is not None]
-            jobs = [job for plan in plans for job in trials_of(self._run_id, plan)]
+            rows = zip(case_ids, ledger.cases(self._run_id, case_ids), strict=True)
+            plans = [_read_plan(case_id, row) for case_id, row in rows if row is not None]
+            jobs = [
+                job for plan in plans if isinstance(plan, CasePlan) for job in trials_of(self._run_id, plan)
+            ]
             records = dict(zip(jobs, self._records(jobs), strict=True))
             for plan in plans:
+                if isinstance(plan, CaseReport):
+                    yield plan
+                    continue
                 trials = [self._trial(records[job], transcripts) for job in trials_of(self._run_id, plan)]
                 yield summarize_case(plan.case, trials, agent=plan.agent, model=plan.model)
 
@@ -139,6 +148,16 @@ class _Collection:
         name = f"transcripts/{self._trials:05}.json"
         transcripts.write(f"{name}\t{record.transcript}\n".encode())
         return report.model_copy(update={"transcript": name})
+
+
+def _read_plan(case_id: str, row: bytes) -> CasePlan | CaseReport:
+    """Read a plan, or say in its case's place that it can't be read."""
+    try:
+        return parse_plan(row)
+    except UnreadableRowError as error:
+        failure = TrialError(kind="unreadable_plan", message=str(error))
+        trial = TrialReport(trial=1, outcome="errored", error=failure)
+        return CaseReport(id=case_id, name=case_id, file="", agent="", outcome="errored", trials=(trial,))
 
 
 def trials_of(run_id: str, plan: CasePlan) -> list[CaseJob]:
@@ -163,7 +182,7 @@ def read_result(job: CaseJob, row: bytes | None, broker: Broker) -> TrialRecord:
         return _errored(job, "worker_lost", why)
     try:
         return parse_record(row, broker.blobs)
-    except (MissingBlobError, CorruptBlobError) as error:
+    except (MissingBlobError, CorruptBlobError, UnreadableRowError) as error:
         return _errored(job, "result_lost", str(error))
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from farm.errors import FarmError
 from farm.queue.ledger import Claim, Ledger
 
 StopReason = Literal["lost", "closed", "draining"]
@@ -82,7 +81,7 @@ class Heartbeat:
             return
         try:
             answers = self._ledger.renew_all({claim: lease.note for claim, lease in leases.items()})
-        except FarmError as error:
+        except Exception as error:  # noqa: BLE001 — this thread is the only one that keeps leases
             # The session goes on: if the server is back in time, nothing was lost; if not, its result is
             # a duplicate, and is counted as one.
             _log.warning("leases could not be renewed: %s", error)

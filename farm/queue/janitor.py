@@ -75,6 +75,7 @@ class Janitor:
             self._broker.publish(lost)
 
     def _look_after_report(self, status: RunStatus) -> None:
+        self._broker.ledger.expire(status.run_id)  # the sessions of a cancelled run, if their worker is lost
         if self._is_quiet(CONTROL_QUEUE):
             self._broker.publish_aggregation(status.run_id)
 

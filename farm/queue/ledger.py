@@ -146,12 +146,22 @@ class Ledger(Fleet):
                 raise
 
     def claim(
-        self, job: CaseJob, *, worker: str = "", limits: Sequence[Limit] = (), reserve_usd: float = 0.0
+        self,
+        job: CaseJob,
+        *,
+        worker: str = "",
+        limits: Sequence[Limit] = (),
+        reserve_usd: float = 0.0,
+        is_guess: bool = False,
     ) -> Claim | Refused:
-        """Ask for the right to carry out a trial. What is refused as "limited", `due` gives later."""
+        """Ask for the right to carry out a trial. What is refused as "limited", `due` gives later.
+
+        If what is to be reserved is a guess, the last of the money is enough for one trial at a time.
+        """
         token = secrets.token_hex(8)
         worker = _line(worker)
-        arguments = [_name(job), token, self._lease_ms, self._max_losses, _micro_usd(reserve_usd), worker]
+        reserve = [_micro_usd(reserve_usd), int(is_guess)]
+        arguments = [_name(job), token, self._lease_ms, self._max_losses, *reserve, worker]
         for limit in limits:
             arguments += [limit.name, limit.concurrency or "", limit.starts_per_minute or ""]
         word, number, *more = self._call("claim", job.run_id, *arguments)
@@ -229,11 +239,12 @@ class Ledger(Fleet):
 
     def status(self, run_id: str) -> RunStatus | None:
         """Look at a run; None if there is none of this id."""
+        now_ms = self._server_time_ms()
         with clear_errors():
             pipeline = self._client.pipeline(transaction=True)
             pipeline.hgetall(_key(run_id))
             pipeline.scard(_key(run_id, _TODO))
-            pipeline.zcard(_key(run_id, _LEASES))
+            pipeline.zcount(_key(run_id, _LEASES), f"({now_ms}", "+inf")  # the others are of the dead
             raw, left, leased = pipeline.execute()
         if not raw:
             return None

@@ -12,7 +12,8 @@ from farm.errors import InputError, Problem, UsageError
 from farm.model.agent import AgentBase
 from farm.model.job import CasePlan, Keep, ShippedFile
 from farm.model.suite import Case, Suite
-from farm.queue.blobs import CHUNK_BYTES, BlobStore, put_bytes
+from farm.queue.blobs import CHUNK_BYTES, put_bytes
+from farm.queue.broker import Broker
 from farm.running import resolve_isolation
 from farm.sessions.bundle import build_bundle
 from farm.sessions.owned_directory import make_directory, remove_directory
@@ -36,11 +37,12 @@ class RunOptions:
 class Planner:
     """Plans the cases of one suite; each workspace and file is shipped once, whoever uses it."""
 
-    def __init__(self, suite: Suite, settings: Settings, options: RunOptions, blobs: BlobStore) -> None:
+    def __init__(self, suite: Suite, settings: Settings, options: RunOptions, broker: Broker) -> None:
         self._suite = suite
         self._settings = settings
         self._options = options
-        self._blobs = blobs
+        self._blobs = broker.blobs
+        self._store = broker.store_mark
         self._root = Path(suite.root)
         self._bundles: dict[Path, str] = {}
         self._files: dict[Path, ShippedFile] = {}
@@ -69,6 +71,7 @@ class Planner:
             },
             max_attempts=retries + 1,
             keep=options.keep,
+            store=self._store,
         )
 
     def _agent(self, case: Case) -> tuple[str, AgentBase]:

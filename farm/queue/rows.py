@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import zstandard
 from pydantic_core import PydanticSerializationError
@@ -17,6 +19,12 @@ _MAX_ROW_BYTES = 64 * 2**10
 _BLOB = b"blob:"
 
 
+class UnreadableRowError(FarmError):
+    """What another version of the farm wrote, and this one can't read."""
+
+    exit_code = 3
+
+
 def dump_plan(plan: CasePlan) -> bytes:
     """Write a plan: mostly defaults, so a quarter of its size once compressed."""
     # Defaults are written all the same: without its `type` no evaluator could be told from another.
@@ -25,12 +33,14 @@ def dump_plan(plan: CasePlan) -> bytes:
 
 def parse_plan(row: bytes) -> CasePlan:
     """Read a plan."""
-    return CasePlan.model_validate_json(_decompressed(row))
+    with _clear_errors():
+        return CasePlan.model_validate_json(_decompressed(row))
 
 
 def agent_kind(row: bytes) -> str:
     """Read of a plan only which kind of agent it needs."""
-    kind: str = json.loads(_decompressed(row))["spec"]["kind"]
+    with _clear_errors():
+        kind: str = json.loads(_decompressed(row))["spec"]["kind"]
     return kind
 
 
@@ -48,11 +58,19 @@ def parse_record(row: bytes, blobs: BlobStore) -> TrialRecord:
     """Read a record, wherever it lies."""
     if row.startswith(_BLOB):
         row = get_bytes(blobs, row[len(_BLOB) :].decode())
-    return TrialRecord.model_validate_json(row)
+    with _clear_errors():
+        return TrialRecord.model_validate_json(row)
 
 
 def _decompressed(row: bytes) -> bytes:
+    return decompress(row, max_bytes=_MAX_PLAN_BYTES)
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
     try:
-        return decompress(row, max_bytes=_MAX_PLAN_BYTES)
-    except zstandard.ZstdError as error:
-        raise FarmError(f"a case in the ledger can't be read: {error}") from None
+        yield
+    except (ValueError, LookupError, TypeError, zstandard.ZstdError) as error:
+        raise UnreadableRowError(
+            f"this version of the farm can't read what another one wrote: {type(error).__name__}"
+        ) from error

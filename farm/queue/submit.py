@@ -26,7 +26,7 @@ def submit_run(suite: Suite, settings: Settings, options: RunOptions, broker: Br
 
     The manifest comes first and whole: if we die after it, the workers' janitor queues what we did not.
     """
-    planner = Planner(suite, settings, options, broker.blobs)
+    planner = Planner(suite, settings, options, broker)
     kinds: dict[str, str] = {}
 
     def rows() -> Iterator[tuple[str, bytes]]:
@@ -48,6 +48,7 @@ def submit_run(suite: Suite, settings: Settings, options: RunOptions, broker: Br
         cases=planned,
         budget_usd=options.max_cost_usd,
         suite=suite.name,
+        store=broker.store_mark,
         kinds=json.dumps(sorted({kinds[job.case_id] for job in jobs})),
     )
     if created:

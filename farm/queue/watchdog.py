@@ -27,7 +27,8 @@ def main() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     program, *options = sys.argv[1:]
     # The path of a socket can't be longer than some 100 bytes.
-    place = None if len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_PLACE else "/tmp"  # noqa: S108
+    usual = os.path.abspath(tempfile.gettempdir())  # noqa: PTH100 — TMPDIR may be ".", and the server moves
+    place = usual if len(os.fsencode(usual)) <= _LONGEST_PLACE else "/tmp"  # noqa: S108
     directory = tempfile.mkdtemp(prefix="farm-server-", dir=place)
     server = None
     try:
@@ -43,8 +44,8 @@ def main() -> None:
         signal.signal(signal.SIGCHLD, _server_died)
         if server.poll() is not None:  # before we listened
             _server_died()
-        sys.stdout.write(f"{socket}\t{server.pid}\n")
-        sys.stdout.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has gone already: that is told by its input's end
+            os.write(1, f"{socket}\t{server.pid}\n".encode(errors="surrogateescape"))
         while os.read(0, 65536):
             pass
     finally:

@@ -26,9 +26,10 @@ def claimed(
     worker: str = "",
     limits: Sequence[Limit] = (),
     reserve_usd: float = 0.0,
+    is_guess: bool = False,
 ) -> Claim:
     """Claim a trial that can be claimed."""
-    answer = ledger.claim(job, worker=worker, limits=limits, reserve_usd=reserve_usd)
+    answer = ledger.claim(job, worker=worker, limits=limits, reserve_usd=reserve_usd, is_guess=is_guess)
     assert isinstance(answer, Claim), answer
     return answer
 

@@ -479,7 +479,7 @@ def test_a_step_that_is_sent_twice_because_its_answer_was_lost_happens_once(serv
         ledger = Ledger(client)
         first, last = jobs(run_id, 2)
         limits = [Limit(run_id, concurrency=2, starts_per_minute=2)]
-        assert ledger.create_run(run_id, [first, last], cases=[("a", b"one")])
+        assert ledger.create_run(run_id, [first, last], cases=[("a", b"one")], budget_usd=9.0)
         claim = claimed(ledger, first, limits=limits, reserve_usd=1.0)
         assert claim.attempt == 1
         assert ledger.complete(claim, b"one", cost_usd=0.5) == "stored"

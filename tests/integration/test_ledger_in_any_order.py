@@ -193,7 +193,8 @@ class LedgerMachine(RuleBasedStateMachine):
             self.cancelled,
             "budget" if self.stopped else None,
         )
-        assert (status.done, status.leased) == (len(self.results), len(self.current))
+        living = len(self.current.keys() - self.dead)
+        assert (status.done, status.leased) == (len(self.results), living)
         assert status.executions == self.executions
         assert round(status.spent_usd * 1e6) == self.spent <= BUDGET
         assert round(status.reserved_usd * 1e6) == RESERVE * len(self.current)

@@ -133,7 +133,7 @@ def test_a_heartbeat_keeps_the_slot_and_not_only_the_lease(client, run_id):
 def test_the_janitor_frees_the_slots_of_the_dead_also_in_a_run_that_is_closed(client, ledger, run_id):
     limit = [Limit(run_id, concurrency=1)]
     (job,) = jobs(run_id, 1)
-    ledger.create_run(run_id, [job])
+    ledger.create_run(run_id, [job], budget_usd=5.0)
     claimed(Ledger(client, lease_ms=0), job, limits=limit, reserve_usd=0.5)
     ledger.cancel(run_id)
     assert ledger.expire(run_id).again == ()
@@ -254,18 +254,38 @@ def test_a_run_that_its_budget_stopped_can_be_resumed_with_a_larger_one_and_keep
 @pytest.mark.parametrize("unknown", [None, float("nan"), float("inf"), -3.0])
 def test_what_is_not_known_is_charged_as_it_was_reserved(ledger, run_id, unknown):
     first, second = jobs(run_id, 2)
-    ledger.create_run(run_id, [first, second])
+    ledger.create_run(run_id, [first, second], budget_usd=5.0)
     ledger.complete(claimed(ledger, first, reserve_usd=0.25), b"x", cost_usd=unknown)
     ledger.give_back(claimed(ledger, second, reserve_usd=0.5), cost_usd=unknown)
     status = ledger.status(run_id)
     assert (status.spent_usd, status.reserved_usd, status.unknown_costs) == (0.75, 0.0, 2)
-    assert status.budget_usd is None
+
+
+def test_without_a_budget_nothing_is_reserved_and_no_cost_is_made_up(ledger, run_id):
+    first, second = jobs(run_id, 2)
+    ledger.create_run(run_id, [first, second])
+    ledger.complete(claimed(ledger, first, reserve_usd=0.25), b"x", cost_usd=None)
+    ledger.complete(claimed(ledger, second, reserve_usd=0.25), b"x", cost_usd=0.1)
+    status = ledger.status(run_id)
+    assert (status.spent_usd, status.unknown_costs, status.budget_usd) == (0.1, 1, None)
+
+
+def test_the_last_of_the_money_is_enough_for_one_trial_at_a_time_if_its_cost_is_a_guess(ledger, run_id):
+    first, second, third = jobs(run_id, 3)
+    ledger.create_run(run_id, [first, second, third], budget_usd=0.5)
+    claim = claimed(ledger, first, reserve_usd=1.0, is_guess=True)
+    assert ledger.status(run_id).reserved_usd == 0.5
+    limited(ledger, second, reserve_usd=1.0, is_guess=True)
+    ledger.complete(claim, b"x", cost_usd=0.2)
+    ledger.due(run_id)
+    # No guess: what its author allows.
+    assert ledger.claim(third, reserve_usd=1.0) == Refused("over_budget")
 
 
 def test_a_lost_worker_is_charged_what_it_had_reserved(client, ledger, run_id):
     dying = Ledger(client, lease_ms=0)
     (job,) = jobs(run_id, 1)
-    ledger.create_run(run_id, [job])
+    ledger.create_run(run_id, [job], budget_usd=5.0)
     late = claimed(dying, job, reserve_usd=0.3)
     ledger.expire(run_id)
     claimed(dying, job, reserve_usd=0.3)

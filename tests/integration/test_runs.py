@@ -19,9 +19,11 @@ from farm.model.limits import LimitSpec
 from farm.model.report import SuiteReport
 from farm.model.suite import Case, Suite
 from farm.queue import carry_out as carrying
+from farm.queue.broker import Broker
 from farm.queue.carry_out import WorkPlace, carry_out, retry_delay_ms
 from farm.queue.collect import aggregate
-from farm.queue.following import UnknownRunError, fetch_report, follow_run, prepare_out
+from farm.queue.compression import compress, decompress
+from farm.queue.following import UnknownRunError, check_out, clear_out, fetch_report, follow_run
 from farm.queue.planning import RunOptions
 from farm.queue.submit import new_run_id, submit_run
 from farm.reporting.json import dump_report, parse_report
@@ -46,7 +48,8 @@ class Running:
         run_id = new_run_id()
         suite = Suite(name="demo", root=str(self.root), cases=cases)
         options = {"out": self.root / "out", "workspace": self.root, **options}
-        prepare_out(options["out"])
+        check_out(options["out"])
+        clear_out(options["out"])
         assert submit_run(suite, settings or Settings(), RunOptions(**options), self.place.broker, run_id)
         return run_id
 
@@ -328,5 +331,60 @@ def test_a_report_of_another_program_is_not_overwritten(tmp_path, content):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "report.json").write_text(content)
     with pytest.raises(UsageError, match="is no report of the farm; choose another --out"):
-        prepare_out(tmp_path / "out")
+        check_out(tmp_path / "out")
     assert (tmp_path / "out" / "report.json").read_text() == content
+
+
+def test_a_plan_of_another_version_ends_as_errored_and_the_run_ends(run):
+    run_id = run.submit(scripted("a"), scripted("b"))
+    broker = run.place.broker
+    plan = json.loads(decompress(broker.ledger.case(run_id, "a"), max_bytes=10**6))
+    row = compress(json.dumps({**plan, "of_tomorrow": 1}).encode())
+    broker.client.hset(f"farm:run:{run_id}:cases", "a", row)
+    run.carry_out_all(run_id)
+    assert aggregate(run_id, broker)
+    report = parse_report(fetch_report(broker, run_id, run.root / "out").read_bytes())
+    assert [case.outcome for case in report.cases] == ["errored", "passed"]
+    assert report.cases[0].trials[0].error is not None
+    assert report.cases[0].trials[0].error.kind == "unreadable_plan"
+
+
+def test_a_worker_with_another_store_says_so(run, tmp_path_factory):
+    run_id = run.submit(scripted("a"), retries=0)
+    elsewhere = Broker(run.place.broker.url, tmp_path_factory.mktemp("other").as_uri())
+    lost = WorkPlace("lost", elsewhere, run.place.heartbeat, tmp_path_factory.mktemp("cache"))
+    (job,) = elsewhere.ledger.waiting(run_id)
+    carry_out(job, lost)
+    assert not aggregate(run_id, elsewhere)
+    status = elsewhere.ledger.status(run_id)
+    assert status is not None
+    assert "another FARM_STORE_URL" in (status.trouble or "")
+    assert aggregate(run_id, run.place.broker)
+    report = parse_report(fetch_report(run.place.broker, run_id, run.root / "out").read_bytes())
+    error = report.cases[0].trials[0].error
+    assert error is not None
+    assert (error.kind, "another FARM_STORE_URL" in error.message) == ("wrong_store", True)
+    elsewhere.client.close()
+
+
+def test_an_aggregator_that_was_overtaken_does_not_have_the_last_word(run, monkeypatch):
+    run_id = run.submit(scripted("a"), scripted("b"))
+    broker = run.place.broker
+    job = next(iter(broker.ledger.waiting(run_id)))
+    carry_out(job, run.place)
+    broker.ledger.cancel(run_id)
+    write = type(broker.archive).write
+
+    def write_late(self, *arguments):
+        # Before its report is written, the run is resumed and comes to another end.
+        monkeypatch.undo()
+        time.sleep(0.01)
+        broker.ledger.resume(run_id)
+        run.carry_out_all(run_id)
+        write(self, *arguments)
+
+    monkeypatch.setattr(type(broker.archive), "write", write_late)
+    assert not aggregate(run_id, broker)
+    assert aggregate(run_id, broker)
+    report = parse_report(fetch_report(broker, run_id, run.root / "out").read_bytes())
+    assert (report.state, report.totals.passed) == ("complete", 2)

@@ -1,8 +1,8 @@
--- ARGV: job, token, lease in ms, the most losses, micro-dollars to reserve, worker; then for each limit its name,
--- sessions at once or '', starts a minute or ''. Gives {word, attempt or ms to wait, losses, time of the start}.
-local job, token, worker = ARGV[1], ARGV[2], ARGV[6]
+-- ARGV: job, token, lease in ms, the most losses, micro-dollars to reserve, 1 if that is a guess, worker; then for
+-- each limit its name, sessions at once or '', starts a minute or ''. Gives {word, attempt or ms to wait, losses, time of the start}.
+local job, token, is_guess, worker = ARGV[1], ARGV[2], ARGV[6] == '1', ARGV[7]
 local lease_ms, most_losses, reserve = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local first_limit, minute_ms = 7, 60000
+local first_limit, minute_ms = 8, 60000
 
 local was, budget, spent, reserved =
   unpack(redis.call('HMGET', run, 'state', 'budget_micro_usd', 'spent_micro_usd', 'reserved_micro_usd'))
@@ -42,14 +42,22 @@ local function limited(wait_ms)
   return { 'limited', wait_ms }
 end
 
-if budget and (spent or 0) + (reserved or 0) + reserve > tonumber(budget) then
-  -- What runs may turn out cheaper than it was reserved for; and it is not killed for lack of money.
-  if redis.call('ZCARD', leases) > 0 then
-    return limited(500 + chance * 500)
+if not budget then
+  reserve = 0 -- there is nothing to reserve it from
+else
+  local left = tonumber(budget) - (spent or 0) - (reserved or 0)
+  if reserve > left then
+    -- What runs may turn out cheaper than it was reserved for; and it is not killed for lack of money.
+    if redis.call('ZCARD', leases) > 0 then
+      return limited(500 + chance * 500)
+    end
+    if not is_guess or left <= 0 then
+      redis.call('HSET', run, 'stopped', 'budget')
+      close()
+      return { 'over_budget', 0 }
+    end
+    reserve = left
   end
-  redis.call('HSET', run, 'stopped', 'budget')
-  close()
-  return { 'over_budget', 0 }
 end
 
 local wait_ms = 0
@@ -80,7 +88,7 @@ if wait_ms > 0 then
   return limited(wait_ms)
 end
 
-local record = { token, ARGV[5] }
+local record = { token, string.format('%.0f', reserve) }
 for limit = first_limit, #ARGV, 3 do
   local name = ARGV[limit]
   if ARGV[limit + 1] ~= '' then
@@ -100,7 +108,7 @@ redis.call('HSET', claims, job, table.concat(record, '\n'))
 redis.call('HSET', notes, job, string.format('%.0f\n%s\n', now, worker))
 redis.call('HINCRBY', run, 'executions', 1)
 if reserve > 0 then
-  redis.call('HINCRBY', run, 'reserved_micro_usd', ARGV[5])
+  redis.call('HINCRBY', run, 'reserved_micro_usd', record[2])
 end
 local attempt = redis.call('HINCRBY', attempts, job, 1)
 if attempt > 1 then
