@@ -11,6 +11,7 @@ from farm.queue.connection import LedgerError
 from farm.queue.embedded import run_directory
 from farm.queue.finding import FoundRun, find_run, shown_state
 from farm.queue.ledger import RunStatus
+from farm.queue.reopening import forget_aggregator
 
 _WAIT_SECONDS = 60.0
 _PAUSE_SECONDS = 0.1
@@ -37,9 +38,14 @@ def run(arguments: Namespace) -> int:
         if status.state not in ("running", "aggregating"):
             echo(f"run {run_id} is over already: {shown_state(status)}")
             return 0
+        cancelled = found.broker.ledger.cancel(run_id)
+        status = found.status()
         ended = _end(found, wait=not arguments.no_wait)
     done = f"{status.done} of {status.total} trials done"
-    echo(f"cancelled with {done}; `farm resume {run_id}` carries out the rest")
+    if cancelled:
+        echo(f"cancelled with {done}; `farm resume {run_id}` carries out the rest")
+    else:
+        echo(f"run {run_id} had ended before, with {done}; only its report was missing")
     if not ended:
         echo(f"not all of its sessions have ended yet; `farm status {run_id}` shows them", err=True)
         return 3
@@ -50,26 +56,35 @@ def run(arguments: Namespace) -> int:
 
 
 def _end(found: FoundRun, *, wait: bool) -> bool:
-    """Close a run, and wait until it has ended; False if that takes too long."""
-    found.broker.ledger.cancel(found.run_id)
+    """Have a closed run reported, and wait until it has ended; False if that takes too long."""
     try:
-        if not found.is_alive or not found.broker.ledger.workers():
-            aggregate(found.run_id, found.broker)  # nobody else is there to do it
+        if not found.is_alive:
+            forget_aggregator(found.broker, found.run_id)
+        is_deserted = _is_deserted(found)
+        if is_deserted:
+            aggregate(found.run_id, found.broker)
         else:
             found.broker.publish_aggregation(found.run_id)
-        return not wait or _await_end(found)
+        return not wait or _await_end(found, is_deserted=is_deserted)
     except LedgerError:
         if not found.is_local:
             raise
         return True  # its server has gone with the command that carried it out
 
 
-def _await_end(found: FoundRun) -> bool:
+def _is_deserted(found: FoundRun) -> bool:
+    """Say whether nobody else is there to write the report."""
+    return not found.is_alive or not found.broker.ledger.workers()
+
+
+def _await_end(found: FoundRun, *, is_deserted: bool) -> bool:
     deadline = time.monotonic() + _WAIT_SECONDS
     while time.monotonic() < deadline:
         if _is_over(found.status(), found):
             return True
         time.sleep(_PAUSE_SECONDS)
+        if is_deserted:
+            aggregate(found.run_id, found.broker)  # whoever began it may have died at it
     return False
 
 
@@ -77,4 +92,4 @@ def _is_over(status: RunStatus, found: FoundRun) -> bool:
     if status.state in ("running", "aggregating"):
         return False
     # What the dead have claimed stays so: nobody looks after a run that is over.
-    return not status.leased or not found.is_alive or not found.broker.ledger.workers()
+    return not status.leased or _is_deserted(found)

@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from farm.cli.options import echo, painter
+from farm.cli.options import EXIT_INTERRUPTED, echo, painter
 from farm.cli.view import open_view
 from farm.model.suite import Suite
 from farm.queue.broker import Broker
+from farm.queue.connection import LedgerError
 from farm.queue.embedded import Embedded
 from farm.queue.following import Update, fetch_report, follow_run
 from farm.reporting.json import read_head
 from farm.reporting.summarize import exit_code, summarize_case
 from farm.reporting.terminal import suite_results_line
-
-EXIT_INTERRUPTED = 130
 
 _SESSIONS_END_SECONDS = 20.0
 
@@ -96,7 +95,10 @@ def show_end(path: Path, *, as_json: bool) -> int:
 
 
 def _tell_of_unknown_costs(broker: Broker, run_id: str) -> None:
-    status = broker.ledger.status(run_id)
+    try:
+        status = broker.ledger.status(run_id)
+    except LedgerError:
+        return  # the server of a run that another command carried out has gone with it
     if status is not None and status.budget_usd is not None and status.unknown_costs:
         count = f"{status.unknown_costs} session{'s' * (status.unknown_costs != 1)}"
         charged = "charged what had been reserved: max_cost_usd of the case, else 1 USD"

@@ -15,7 +15,7 @@ from typing import Any
 
 from farm import __version__
 from farm.cli.importing import import_quickly
-from farm.cli.options import Parser, echo
+from farm.cli.options import EXIT_INTERRUPTED, Parser, echo
 from farm.errors import FarmError, InputError, OutputError, UsageError
 
 # What `farm --help` says of each command. Its module has the same name, or the one in _MODULES.
@@ -39,7 +39,6 @@ COMMANDS = {
 _MODULES = {"run": "submit"}
 
 EXIT_BUG = 70
-EXIT_INTERRUPTED = 130
 EXIT_PIPE_CLOSED = 141
 
 

@@ -11,6 +11,8 @@ from typing import NoReturn, TextIO
 
 from farm.errors import OutputError, UsageError
 
+EXIT_INTERRUPTED = 130
+
 _COLORS = {"red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from farm.cli.following import FollowOptions, follow_to_the_end
 from farm.cli.options import add_follow_options, add_run_argument, echo, positive_number
+from farm.errors import UsageError
 from farm.queue.archive import NotArchivedError
 from farm.queue.broker import Broker
 from farm.queue.embedded import reopened_engine, run_directory
 from farm.queue.finding import check_submitted, fleet_broker
-from farm.queue.following import fetch_report, prepare_out
+from farm.queue.following import EarlierReport, check_out, fetch_report
 from farm.reporting.json import read_head
 from farm.reporting.summarize import exit_code
 
@@ -58,17 +59,20 @@ def carry_on(arguments: Namespace, put_back: PutBack) -> int:
             check_submitted(broker, run_id)
         out = arguments.out or run_directory(run_id)
         waits = engine is not None or arguments.wait
+        if arguments.out and not waits:
+            raise UsageError("--out needs --wait: who only queues trials does not bring the report")
+        earlier = [check_out(out)] if waits else []
+        if engine is not None:
+            # An old report there would say of a run that goes on that it is over.
+            earlier.append(EarlierReport.of(run_directory(run_id)))
         reopened = put_back(broker, engine is not None)
         if not reopened.trials and not _is_going_on(broker, run_id):
-            echo(reopened.said, err=arguments.json)
-            return _exit_code(broker, run_id)
+            return _tell_of_nothing(broker, run_id, reopened, as_json=arguments.json)
         if not waits:
             return _tell(run_id, reopened, as_json=arguments.json)
         echo(reopened.said, err=True)
-        prepare_out(out)
-        if engine is not None:
-            # An old report there would say of a run that goes on that it is over.
-            (run_directory(run_id) / "report.json").unlink(missing_ok=True)
+        for report in earlier:
+            report.remove()
         options = FollowOptions(out, verbose=arguments.verbose, as_json=arguments.json)
         return follow_to_the_end(broker, run_id, options, engine=engine)
 
@@ -84,7 +88,16 @@ def _tell(run_id: str, reopened: Reopened, *, as_json: bool) -> int:
     return 0
 
 
-def _exit_code(broker: Broker, run_id: str) -> int:
-    with suppress(NotArchivedError), TemporaryDirectory(prefix="farm-report-") as name:
-        return exit_code(read_head(fetch_report(broker, run_id, Path(name))))
-    return 0
+def _tell_of_nothing(broker: Broker, run_id: str, reopened: Reopened, *, as_json: bool) -> int:
+    """Say that there is nothing to do; as JSON, give the report that there is."""
+    echo(reopened.said, err=as_json)
+    try:
+        with TemporaryDirectory(prefix="farm-report-") as name:
+            path = fetch_report(broker, run_id, Path(name))
+            if as_json:
+                echo(path.read_text(encoding="utf-8").rstrip())
+            return exit_code(read_head(path))
+    except NotArchivedError:
+        if as_json:
+            echo(json.dumps({"run_id": run_id, "trials": 0}))
+        return 0

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from farm.cli.options import add_run_argument, echo, given_path, painter
-from farm.errors import FarmError, OutputError
+from farm.errors import FarmError, OutputError, UsageError
 from farm.queue.archive import REPORT
-from farm.queue.embedded import has_ledger, run_directory
-from farm.queue.finding import find_run, is_run_id, shown_state
-from farm.queue.following import UnknownRunError, fetch_report, prepare_out
+from farm.queue.finding import NOT_LOOKED_INTO, find_run, kept_report, shown_state
+from farm.queue.following import check_out, copy_report, fetch_report
 from farm.reporting.formats import FORMATS
 from farm.reporting.json import parse_report
 from farm.reporting.terminal import report_lines
@@ -40,35 +38,30 @@ def run(arguments: Namespace) -> int:
 
     The exit code says whether there is a report, not what is in it.
     """
+    out: Path | None = arguments.out
+    chosen = FORMATS[arguments.format]
     with ExitStack() as stack:
-        out: Path | None = arguments.out
-        if out is not None:
-            prepare_out(out)
-        scratch = out or Path(stack.enter_context(TemporaryDirectory(prefix="farm-report-")))
-        path = _bring(arguments.run, scratch)
-        if out is None and arguments.format == "json":
-            _print(path.read_bytes())
-            return 0
-        report = parse_report(path.read_bytes())
-        if out is None and arguments.format == "text":
-            for line in report_lines(report, painter(), verbose=arguments.verbose):
-                echo(line)
-            return 0
-        chosen = FORMATS[arguments.format]
-        rendered = chosen.render(report)
-        if out is None:
-            _print(rendered)
-            return 0
+        directory = out or Path(stack.enter_context(TemporaryDirectory(prefix="farm-report-")))
+        path = _bring(arguments.run, directory, directory / chosen.file)
+        data = path.read_bytes()
+    report = parse_report(data, f"the report of run {arguments.run}")
+    if out is not None:
         target = out / chosen.file
         if target != path:
-            _write(target, rendered)
+            _write(target, chosen.render(report))
         echo(f"Report: {target}")
+    elif arguments.format == "json":
+        _print(data)  # as it was written
+    elif arguments.format == "text":
+        for line in report_lines(report, painter(), verbose=arguments.verbose):
+            echo(line)
+    else:
+        _print(chosen.render(report))
     return 0
 
 
-def _bring(run_id: str, directory: Path) -> Path:
-    """Bring a run's report, and its transcripts, into a directory."""
-    kept = run_directory(run_id) / REPORT
+def _bring(run_id: str, directory: Path, target: Path) -> Path:
+    """Bring a run's report, and its transcripts, into a directory; the target is to be written there next."""
     try:
         with find_run(run_id) as found:
             status = found.status()
@@ -80,25 +73,21 @@ def _bring(run_id: str, directory: Path) -> Path:
             if state in ("running", "aggregating"):
                 so_far = f"{status.done} of {status.total} trials are done"
                 raise NotOverError(f"run {run_id} still goes on, {so_far}; `farm watch {run_id}` follows it")
+            _check(directory, target)
             return fetch_report(found.broker, run_id, directory)
-    except UnknownRunError:
-        # Its report outlives what the broker, or a ledger, knows of a run.
-        if not is_run_id(run_id) or has_ledger(run_id) or not kept.is_file():
+    except NOT_LOOKED_INTO:
+        kept = kept_report(run_id)
+        if kept is None:
             raise
-    return _copy(kept, directory)
+    _check(directory, target)
+    return copy_report(kept, directory)
 
 
-def _copy(kept: Path, directory: Path) -> Path:
-    target = directory / REPORT
-    try:
-        if kept.parent.resolve() != directory.resolve():
-            shutil.copyfile(kept, target)
-            transcripts = kept.parent / "transcripts"
-            if transcripts.is_dir():
-                shutil.copytree(transcripts, directory / "transcripts", dirs_exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{error.filename or directory}: can't be written: {error.strerror}") from None
-    return target
+def _check(directory: Path, target: Path) -> None:
+    """Refuse a directory that has another's files where ours would go."""
+    check_out(directory)
+    if target.exists() and not (directory / REPORT).exists():
+        raise UsageError(f"{target} exists, and is no report of the farm; choose another --out")
 
 
 def _print(data: bytes) -> None:

@@ -9,7 +9,7 @@ from farm.cli.reopening import Reopened, carry_on
 from farm.errors import UsageError
 from farm.model.verdict import Outcome
 from farm.queue.broker import Broker
-from farm.queue.reopening import retry_run
+from farm.queue.reopening import resume_run, retry_run
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -37,7 +37,9 @@ def run(arguments: Namespace) -> int:
         count = retry_run(broker, arguments.run, outcomes, budget_usd=arguments.max_cost, alone=alone)
         words = " or ".join(outcomes)
         if not count:
-            return Reopened(0, f"no trial of run {arguments.run} {words}")
+            left = resume_run(broker, arguments.run, budget_usd=arguments.max_cost, alone=alone)
+            rest = f"; {left} trial{'s' * (left != 1)} left to be carried out" if left else ""
+            return Reopened(left, f"no trial of run {arguments.run} {words}{rest}")
         return Reopened(
             count, f"{count} trial{'s' * (count != 1)} of run {arguments.run} that {words}, again"
         )

@@ -16,9 +16,16 @@ from farm.model.report import Totals
 from farm.model.verdict import Outcome
 from farm.queue.archive import REPORT
 from farm.queue.broker import Broker
-from farm.queue.embedded import has_ledger, is_carried_out, local_broker, local_runs, run_directory
-from farm.queue.finding import FoundRun, find_run, is_run_id, reachable_broker, shown_state
-from farm.queue.following import UnknownRunError, trial_outcomes, unserved_kinds
+from farm.queue.embedded import has_report, is_carried_out, local_broker, local_runs, run_directory
+from farm.queue.finding import (
+    NOT_LOOKED_INTO,
+    FoundRun,
+    find_run,
+    kept_report,
+    reachable_broker,
+    shown_state,
+)
+from farm.queue.following import trial_outcomes, unserved_kinds
 from farm.queue.ledger import Running, RunStatus, WorkerRecord
 from farm.reporting.json import read_head
 from farm.reporting.terminal import Paint, age, clock, outcomes_text, safe
@@ -105,13 +112,10 @@ def _row(status: RunStatus, state: str) -> Row:
 
 def _local_row(run_id: str) -> Row:
     """Look at a run of this directory: at its report if it has one, for that is cheaper than its ledger."""
-    path = run_directory(run_id) / REPORT
     is_alive = is_carried_out(run_id)
     try:
-        if path.is_file() and not is_alive:
-            head = read_head(path)
-            started_at_ms = round(datetime.fromisoformat(head.started_at).timestamp() * 1000)
-            return Row(run_id, head.state, head.suite, started_at_ms, cases=head.totals)
+        if has_report(run_id) and not is_alive:
+            return _report_row(run_id)
         with local_broker(run_id) as broker:
             status = broker.ledger.status(run_id) if broker is not None else None
             if status is not None:
@@ -119,6 +123,16 @@ def _local_row(run_id: str) -> Row:
     except (FarmError, ValueError) as error:
         return Row(run_id, "unreadable", suite=str(error))
     return Row(run_id, "interrupted")
+
+
+def _report_row(run_id: str) -> Row:
+    path = run_directory(run_id) / REPORT
+    head = read_head(path)
+    try:
+        started_at_ms = round(datetime.fromisoformat(head.started_at).timestamp() * 1000)
+    except ValueError:
+        started_at_ms = None
+    return Row(run_id, head.state, head.suite, started_at_ms, cases=head.totals)
 
 
 def _row_as_json(row: Row) -> dict[str, object]:
@@ -162,8 +176,8 @@ def _tell(run_id: str, *, as_json: bool) -> int:
     try:
         with find_run(run_id) as found:
             facts = _facts(found)
-    except UnknownRunError:
-        if not is_run_id(run_id) or has_ledger(run_id) or not (run_directory(run_id) / REPORT).is_file():
+    except NOT_LOOKED_INTO:
+        if kept_report(run_id) is None:
             raise
         return _tell_of_report(run_id, as_json=as_json)
     if as_json:
@@ -175,13 +189,13 @@ def _tell(run_id: str, *, as_json: bool) -> int:
 
 
 def _tell_of_report(run_id: str, *, as_json: bool) -> int:
-    """Tell of a run of which nothing but its report is left."""
-    row = _local_row(run_id)
+    """Tell of a run of which nothing but its report can be looked at."""
+    row = _report_row(run_id)
     if as_json:
         echo(json.dumps(_row_as_json(row), indent=2))
         return 0
     echo(_row_line(row, painter()))
-    echo(f"`farm report {run_id}` shows its results; nothing else is left of it")
+    echo(f"`farm report {run_id}` shows its results; nothing else of it can be looked at")
     return 0
 
 
@@ -266,8 +280,11 @@ def _lines(facts: Facts, paint: Paint, now: float) -> Iterator[str]:
 
 def _effort_lines(status: RunStatus) -> Iterator[str]:
     extra = [
-        f"{count} {word}"
-        for count, word in ((status.retries, "retries"), (status.duplicate_executions, "duplicates"))
+        f"{count} {one if count == 1 else more}"
+        for count, one, more in (
+            (status.retries, "retry", "retries"),
+            (status.duplicate_executions, "duplicate", "duplicates"),
+        )
         if count
     ]
     if extra:

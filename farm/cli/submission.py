@@ -14,7 +14,7 @@ from farm.errors import UsageError
 from farm.model.suite import Suite
 from farm.queue.embedded import Embedded, run_directory
 from farm.queue.finding import reachable_broker
-from farm.queue.following import prepare_out
+from farm.queue.following import check_out
 from farm.queue.planning import RunOptions
 from farm.queue.submit import new_run_id, submit_run
 from farm.reporting.terminal import safe
@@ -37,16 +37,18 @@ def submit(arguments: Namespace, engine: Embedded | None) -> int:
     run_id = new_run_id()
     out = arguments.out or run_directory(run_id)
     waits = engine is not None or arguments.wait or (arguments.command == "run" and not arguments.detach)
-    if waits:
-        prepare_out(out)
+    if arguments.out and not waits:
+        raise UsageError("--out needs --wait: who only queues a run does not bring its report")
+    earlier = check_out(out) if waits else None
     if engine is not None:
         engine.remember(run_directory(run_id))
     # Before anything can be told.
     news = broker.listen(run_id) if waits and arguments.verbose else None
     submit_run(suite, settings, _run_options(arguments, out), broker, run_id)
-    if not waits:
+    if earlier is None:
         broker.ledger.await_disk()
         return _tell(run_id, as_json=arguments.json)
+    earlier.remove()
     options = FollowOptions(out, verbose=arguments.verbose, as_json=arguments.json)
     return follow_to_the_end(broker, run_id, options, engine=engine, suite=suite, news=news)
 

@@ -62,6 +62,7 @@ def run(arguments: Namespace) -> int:
 
     Nothing runs unless every file is right. With FARM_BROKER_URL set, `submit` queues the run and prints
     its id; `--wait` (and `farm run`) follow it to the end. Without, the run is carried out on this machine.
+    `--out` and `-v` are for those who follow, `--concurrency` for a run that is carried out on this machine.
     Exit codes: 0 all cases passed; 1 some failed; 2 the files or this command line are wrong, nothing ran;
     3 none failed, but some could not be judged; 130 interrupted.
     """

@@ -13,7 +13,7 @@ from farm.queue.archive import REPORT
 from farm.queue.connection import LedgerError
 from farm.queue.embedded import run_directory
 from farm.queue.finding import FoundRun, find_run, shown_state
-from farm.queue.following import Update, follow_run
+from farm.queue.following import Update, check_out, follow_run
 from farm.reporting.json import parse_report
 
 
@@ -41,8 +41,10 @@ def run(arguments: Namespace) -> int:
     with find_run(arguments.run) as found:
         if shown_state(found.status(), is_alive=found.is_alive) == "interrupted":
             raise InterruptedRunError(arguments.run)
+        out = arguments.out or run_directory(arguments.run)
+        check_out(out)
         options = FollowOptions(
-            arguments.out or run_directory(arguments.run),
+            out,
             verbose=arguments.verbose,
             as_json=arguments.json,
             owns_run=False,
@@ -64,6 +66,6 @@ def _updates_of_another(found: FoundRun) -> Iterator[Update]:
         path = run_directory(found.run_id) / REPORT
         if last is None or not path.is_file():
             raise InterruptedRunError(found.run_id) from None
-        report = parse_report(path.read_bytes())
+        report = parse_report(path.read_bytes(), str(path))
         left = tuple(case for case in report.cases if case.id not in shown)
         yield replace(last, status=replace(last.status, state=report.state), cases=left, running=(), kept=())

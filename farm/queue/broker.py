@@ -20,9 +20,11 @@ from farm.queue.blobs import (
     DEFAULT_EXPIRY_SECONDS,
     BlobStore,
     BrokerBlobs,
+    DirectoryBlobs,
     TieredBlobs,
     open_blobs,
     open_store,
+    store_errors,
 )
 from farm.queue.connection import DEFAULT_PATIENCE_SECONDS, LedgerError, broker_url, clear_errors, connect
 from farm.queue.ledger import DEFAULT_LEASE_MS, Ledger
@@ -128,6 +130,12 @@ class Broker:
         with clear_errors():
             self.client.config_set("dir", str(directory))
             self.client.config_set("appendonly", "yes")
+
+    def remove_unused_blobs(self) -> None:
+        """Remove from a store of our own what no run has used for long."""
+        if self.store_url and self.is_embedded:
+            with store_errors():
+                DirectoryBlobs(Path(self.store_url.removeprefix("file://"))).remove_unused()
 
     def queued(self, queues: Iterable[str]) -> int:
         """Count the messages that nobody has taken yet."""

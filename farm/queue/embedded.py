@@ -37,6 +37,7 @@ _WAIT_FOR_LOCK_SECONDS = 2.0  # those who only look have it for a moment
 _WAIT_FOR_END_SECONDS = 10.0
 # The server of another process is there, or it is gone for good.
 _LOCAL_PATIENCE_SECONDS = 0.5
+_OWN_PATIENCE_SECONDS = 2.0  # our own does not come back either, but may be busy
 
 
 def has_broker() -> bool:
@@ -63,6 +64,7 @@ class Embedded:
         self._concurrency = concurrency
         self._log = server.socket.parent / "worker.log"
         self._lost = 0
+        self._run_id: str | None = None
         self._held = ExitStack()
         self._worker = self._start()
 
@@ -72,11 +74,17 @@ class Embedded:
         # Imported here: the worker is to start before a client has been imported.
         from farm.queue.broker import Broker
 
-        return Broker(self._server.broker_url, self._store_url, is_embedded=True)
+        return Broker(
+            self._server.broker_url,
+            self._store_url,
+            is_embedded=True,
+            patience_seconds=_OWN_PATIENCE_SECONDS,
+        )
 
     def remember(self, directory: Path) -> None:
         """Have the server write down what it knows, from now on."""
         ledger = directory / _LEDGER
+        self._run_id = directory.name
         try:
             ledger.mkdir(parents=True, exist_ok=True)
             _keep_out_of_git()
@@ -85,6 +93,7 @@ class Embedded:
         except OSError as error:
             raise OutputError(f"{ledger}: can't be written: {error.strerror}") from None
         self.broker.write_down(ledger.resolve())
+        self.broker.remove_unused_blobs()
 
     def watch(self) -> None:
         """Start the worker again if it has gone; raise if that does not help."""
@@ -96,6 +105,21 @@ class Embedded:
             raise ServerError(f"the embedded worker does not stay alive: {said}")
         self._end_worker()
         self._worker = self._start()
+
+    @contextmanager
+    def told_if_lost(self, run_id: str | None = None) -> Iterator[None]:
+        """Let trouble with a server that has gone leave as that: it is no broker of the user's."""
+        try:
+            yield
+        except FarmError as error:
+            from farm.queue.blobs import BlobError
+            from farm.queue.connection import LedgerError
+
+            if not isinstance(error, (BlobError, LedgerError)) or answers(self._server.socket):
+                raise
+            run_id = run_id or self._run_id
+            rest = f"`farm resume {run_id}` carries out the rest" if run_id else "submit again"
+            raise ServerError(f"the embedded server was lost; {rest}") from None
 
     def close(self) -> None:
         """End the worker; the server ends with its own block."""
@@ -148,7 +172,8 @@ def embedded_engine(concurrency: int | None = None) -> Iterator[Embedded]:
     with private_server("--enable-protected-configs", "yes") as server:
         engine = Embedded(server, concurrency or default_concurrency())
         try:
-            yield engine
+            with engine.told_if_lost():
+                yield engine
         finally:
             engine.close()
 
@@ -161,7 +186,8 @@ def reopened_engine(run_id: str, concurrency: int | None = None) -> Iterator[Emb
         (ledger / _SOCKET).write_text(f"{server.socket}\n")
         engine = Embedded(server, concurrency or default_concurrency())
         try:
-            yield engine
+            with engine.told_if_lost(run_id):
+                yield engine
         finally:
             engine.close()
 
@@ -194,14 +220,25 @@ def local_broker(run_id: str) -> Iterator[Broker | None]:
 
 def local_runs() -> list[str]:
     """Name the runs of this directory, newest first."""
-    found = {path.parent.name for path in (FARM_DIRECTORY / "runs").glob(f"*/{_LEDGER}")}
-    found |= {path.parent.name for path in (FARM_DIRECTORY / "runs").glob("*/report.json")}
-    return sorted(found, reverse=True)
+    directory = FARM_DIRECTORY / "runs"
+    try:
+        names = os.listdir(directory)  # noqa: PTH208 — names are what we want
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise FarmError(f"{directory}: can't be read: {error.strerror}") from None
+    return sorted((name for name in names if has_ledger(name) or has_report(name)), reverse=True)
 
 
 def has_ledger(run_id: str) -> bool:
     """Say whether a run of this directory can still be looked into, and resumed."""
-    return (run_directory(run_id) / _LEDGER).is_dir()
+    # Not is_dir(): it raises where we may not look.
+    return os.path.isdir(run_directory(run_id) / _LEDGER)  # noqa: PTH112
+
+
+def has_report(run_id: str) -> bool:
+    """Say whether the report of a run is in this directory: it outlives all else that is known of it."""
+    return os.path.isfile(run_directory(run_id) / "report.json")  # noqa: PTH113
 
 
 def is_carried_out(run_id: str) -> bool:
@@ -213,7 +250,7 @@ def is_carried_out(run_id: str) -> bool:
 def _socket(ledger: Path) -> Path | None:
     try:
         return Path((ledger / _SOCKET).read_text().strip())
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 
@@ -232,8 +269,8 @@ def _server_on(ledger: Path, run_id: str) -> contextlib.AbstractContextManager[S
 def _locked(ledger: Path, run_id: str) -> Iterator[None]:
     try:
         descriptor = os.open(ledger / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        raise FarmError(f'there is no run "{run_id}" here; `farm status` lists those there are') from None
+    except OSError as error:
+        raise ServerError(f"{ledger}: can't be opened: {error.strerror}") from None
     try:
         deadline = time.monotonic() + _WAIT_FOR_LOCK_SECONDS
         while not _lock(descriptor):

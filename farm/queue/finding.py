@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from farm.errors import FarmError
+from farm.queue.archive import REPORT
 from farm.queue.broker import Broker, broker_from_environment
 from farm.queue.connection import clear_errors
-from farm.queue.embedded import has_ledger, is_carried_out, local_broker
+from farm.queue.embedded import has_ledger, has_report, is_carried_out, local_broker, run_directory
 from farm.queue.following import UnknownRunError
 from farm.queue.ledger import RunStatus
+from farm.queue.names import RUN_ID
+from farm.queue.server import ServerError
 
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _PATIENCE_SECONDS = 2.0
+
+
+class EmptyLedgerError(FarmError):
+    """The ledger of a run of this directory says nothing of it."""
+
+
+# What `find_run` says of a run whose report may be there nevertheless.
+NOT_LOOKED_INTO = (UnknownRunError, EmptyLedgerError, ServerError)
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,12 @@ class FoundRun:
 
 def is_run_id(text: str) -> bool:
     """Say whether a text can be the id of a run, and the name of its directory."""
-    return _RUN_ID.fullmatch(text) is not None
+    return RUN_ID.fullmatch(text) is not None
+
+
+def kept_report(run_id: str) -> Path | None:
+    """Give the report of a run that is in this directory."""
+    return run_directory(run_id) / REPORT if is_run_id(run_id) and has_report(run_id) else None
 
 
 def reachable_broker() -> Broker | None:
@@ -80,9 +95,12 @@ def find_run(run_id: str) -> Iterator[FoundRun]:
 
 
 def check_submitted(broker: Broker, run_id: str) -> None:
-    """Refuse a run of this directory that did not come as far as its manifest."""
-    if broker.ledger.status(run_id) is None:
-        raise FarmError(f"run {run_id} was interrupted before it was submitted; submit it again")
+    """Refuse a run of this directory of which the ledger does not know."""
+    if broker.ledger.status(run_id) is not None:
+        return
+    if has_report(run_id):
+        raise EmptyLedgerError(f"only its report is left of run {run_id}; `farm report {run_id}` shows it")
+    raise EmptyLedgerError(f"run {run_id} was interrupted before it was submitted; submit it again")
 
 
 def shown_state(status: RunStatus, *, is_alive: bool = True) -> str:

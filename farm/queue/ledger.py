@@ -16,7 +16,6 @@ A step may be sent twice, when its answer is lost with the connection: the secon
 from __future__ import annotations
 
 import math
-import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -29,6 +28,7 @@ from farm.model.job import CaseJob
 from farm.model.report import RunState
 from farm.queue.connection import LedgerError, clear_errors
 from farm.queue.fleet import Fleet
+from farm.queue.names import RUN_ID
 from farm.queue.records import (
     Claim,
     Completion,
@@ -72,7 +72,6 @@ _TODO, _LEASES, _NOTES, _DELAYS = ":todo", ":leases", ":notes", ":delays"
 _RESULTS, _LOG, _CASES = ":results", ":log", ":cases"
 _SUFFIXES = ("", _TODO, _LEASES, _NOTES, _DELAYS, _RESULTS, _LOG, _CASES, ":claims", ":attempts", ":losses")
 _ACTIVE, _RUNS = "farm:active", "farm:runs"
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _OWN_NUMBERS = ("total", "executions", "retries", "duplicate_executions", "unknown_costs")
 _OWN_TIMES = ("created_at_ms", "closed_at_ms", "finished_at_ms")
 _OWN_AMOUNTS = ("budget_micro_usd", "spent_micro_usd", "reserved_micro_usd")
@@ -111,7 +110,7 @@ class Ledger(Fleet):
         **fields: str,
     ) -> bool:
         """Write a run's manifest; False if there is a run of this id already, which is left as it is."""
-        if not _RUN_ID.fullmatch(run_id):
+        if not RUN_ID.fullmatch(run_id):
             raise UsageError(f'"{run_id}" is no run id: letters, digits, "-", "_" and "." only')
         written = _written(fields)
         word = secrets.token_hex(8)

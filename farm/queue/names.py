@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # also the name of a directory
+
 URL_VARIABLE = "FARM_BROKER_URL"
 STORE_VARIABLE = "FARM_STORE_URL"
 LEASE_VARIABLE = "FARM_LEASE_SECONDS"

@@ -64,6 +64,13 @@ def _forget_the_dead(broker: Broker, run_id: str) -> None:
     if status is not None:
         with clear_errors():
             broker.client.delete(*_queues(status))
+    forget_aggregator(broker, run_id)
+
+
+def forget_aggregator(broker: Broker, run_id: str) -> None:
+    """Take the desk from an aggregator that is known to be dead."""
+    with clear_errors():
+        broker.client.delete(f"farm:lock:aggregate:{run_id}")
 
 
 def _is_running(broker: Broker, run_id: str) -> bool:

@@ -60,23 +60,31 @@ def is_report_file(path: Path) -> bool:
         raw = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         return False
+    except OSError as error:
+        raise FarmError(f"{path}: can't be read: {error.strerror}") from None
     return isinstance(raw, dict) and raw.get("schema") == REPORT_SCHEMA
 
 
 def read_head(path: Path) -> SuiteReport:
     """Read of a report file all but its cases: of those there may be many."""
     head = b""
-    with path.open("rb") as file:
-        for line in file:
-            if line.startswith(_CASES):  # the only line that begins so: what is further in is further in
-                return parse_report(head + _NO_CASES)
-            head += line
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                if line.startswith(_CASES):  # the only line that begins so: what is further in is further in
+                    return parse_report(head + _NO_CASES, str(path))
+                head += line
+    except OSError as error:
+        raise FarmError(f"{path}: can't be read: {error.strerror}") from None
     raise FarmError(f"{path}: not a report of this farm")
 
 
-def parse_report(data: bytes) -> SuiteReport:
+def parse_report(data: bytes, where: str = "report.json") -> SuiteReport:
     """Read a report that dump_report wrote."""
-    raw = json.loads(data)
-    if raw.pop("schema", None) != REPORT_SCHEMA:
-        raise FarmError(f'not a report of this farm: its "schema" is not {REPORT_SCHEMA}')
-    return SuiteReport.model_validate(raw)
+    try:
+        raw = json.loads(data)
+        if not isinstance(raw, dict) or raw.pop("schema", None) != REPORT_SCHEMA:
+            raise FarmError(f'{where}: not a report of this farm: its "schema" is not {REPORT_SCHEMA}')
+        return SuiteReport.model_validate(raw)
+    except (ValueError, RecursionError):
+        raise FarmError(f"{where}: can't be read: is it of another version of the farm?") from None

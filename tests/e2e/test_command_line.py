@@ -139,7 +139,7 @@ def test_a_time_out_is_errored_and_nothing_stays(farm, project, write):
 
 def test_an_agent_that_can_not_run_here_is_errored_never_failed(farm, project, write):
     write("tests/real.yaml", PASSING.replace('script: [{say: "hello there"}]\n', ""))
-    done = farm("run", "tests/real.yaml")
+    done = farm("run", "tests/real.yaml", env={"FARM_CLAUDE_PATH": "/nonexistent/claude"})
     assert done.returncode == 3
     assert "agent_unavailable: " in done.stdout
 

@@ -10,13 +10,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+import redis
 
+from farm.queue.broker import Broker
 from farm.queue.server import private_server
 from tests.e2e.terminal import PATIENCE_SECONDS, Terminal, until
 
@@ -401,6 +404,84 @@ def test_an_interrupted_run_can_be_cancelled_to_have_its_report(directory):
     assert outcomes(report_of(directory, run_id)) == {"good": "passed", "waits": "cancelled"}
 
 
+def interrupt(site: Site, *paths: str, done: int) -> str:
+    """Begin a run of a directory, and kill what carries it out after some results."""
+    run_id, process = site.begin(*paths)
+    assert process is not None
+    until(lambda: site.status(run_id).get("done") == done, "results")
+    process.kill()
+    finish(process)
+    until(lambda: not site.processes(), "the end of all sessions")
+    return run_id
+
+
+def leave_the_desk_taken(site: Site, run_id: str) -> None:
+    """Leave a run as an aggregator leaves it that is killed at its work."""
+    ledger = site.directory / ".farm/runs" / run_id / "ledger"
+    with private_server("--dir", str(ledger), "--appendonly", "yes") as server:
+        broker = Broker(server.broker_url)
+        broker.ledger.cancel(run_id)
+        broker.ledger.take_lock(f"aggregate:{run_id}", "the dead", 600_000)
+
+
+def test_a_run_whose_aggregator_was_killed_is_cancelled_at_once(directory):
+    run_id = interrupt(directory, "good.yaml", "waits.yaml", done=1)
+    leave_the_desk_taken(directory, run_id)
+    started = time.monotonic()
+    done = directory.farm("cancel", run_id)
+    assert (done.returncode, time.monotonic() - started < 20) == (0, True), done.stderr
+    assert f"run {run_id} had ended before, with 1 of 2 trials done" in done.stdout
+    assert outcomes(report_of(directory, run_id)) == {"good": "passed", "waits": "cancelled"}
+
+
+def test_a_run_whose_aggregator_was_killed_is_resumed(directory):
+    run_id = interrupt(directory, "good.yaml", "waits.yaml", done=1)
+    leave_the_desk_taken(directory, run_id)
+    directory.gate.touch()
+    done = directory.farm("resume", run_id)
+    assert (done.returncode, "Results: 2/2 passed" in done.stdout) == (0, True), done.stderr
+
+
+def test_an_out_directory_that_can_not_be_used_is_told_before_anything_is_changed(site):
+    run_id = json.loads(site.farm("run", "bad.yaml", "--json").stdout)["run_id"]
+    mine = site.directory / "mine"
+    mine.mkdir()
+    (mine / "report.json").write_text("{}")
+    before = site.status(run_id)
+    done = site.farm("retry", run_id, "--failed", "--wait", "--out", "mine")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "mine/report.json exists, and is no report of the farm; choose another --out" in done.stderr
+    assert site.status(run_id) == before
+    done = site.farm("watch", run_id, "--out", "mine")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (mine / "report.json").read_text() == "{}"
+
+
+def test_out_on_a_fleet_is_for_those_who_wait(fleet):
+    done = fleet.farm("submit", "good.yaml", "--out", "out")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--out needs --wait" in done.stderr
+    assert json.loads(fleet.farm("status", "--json").stdout) == []
+
+
+def test_a_server_that_is_lost_is_told_soon_and_with_the_way_to_go_on(directory):
+    run_id, process = directory.begin("good.yaml", "waits.yaml")
+    assert process is not None
+    until(lambda: directory.status(run_id).get("done") == 1, "a result")
+    socket = (directory.directory / ".farm/runs" / run_id / "ledger/socket").read_text().strip()
+    with redis.Redis(unix_socket_path=socket) as client:
+        os.kill(client.info()["process_id"], signal.SIGKILL)
+    started = time.monotonic()
+    code, _, err = finish(process)
+    assert (code, time.monotonic() - started < 12) == (3, True), err
+    assert err.splitlines()[-1] == (
+        f"farm: the embedded server was lost; `farm resume {run_id}` carries out the rest"
+    )
+    directory.gate.touch()
+    done = directory.farm("resume", run_id)
+    assert (done.returncode, "Results: 2/2 passed" in done.stdout) == (0, True), done.stderr
+
+
 def test_a_run_that_goes_on_is_not_resumed_by_another_command(directory):
     run_id, process = directory.begin("waits.yaml")
     directory.await_session(run_id, "waits")
@@ -442,6 +523,21 @@ def test_failed_trials_are_tried_again(site):
     site.gate.touch()
     done = site.farm("retry", run_id, "--failed", "--errored", "--wait")
     assert (done.returncode, "Results: 1/1 passed" in done.stdout) == (0, True), done.stderr
+
+
+def test_retry_carries_out_what_an_interrupted_run_has_left(directory):
+    run_id = interrupt(directory, "good.yaml", "waits.yaml", done=1)
+    directory.gate.touch()
+    done = directory.farm("retry", run_id, "--failed")
+    assert (done.returncode, "Results: 2/2 passed" in done.stdout) == (0, True), done.stderr
+    assert f"no trial of run {run_id} failed; 1 trial left to be carried out" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["resume"], ["retry", "--errored"]], ids=["resume", "retry"])
+def test_nothing_to_do_is_json_too_where_that_is_asked_for(directory, command):
+    report = json.loads(directory.farm("run", "good.yaml", "--json").stdout)
+    done = directory.farm(*command, report["run_id"], "--json")
+    assert (done.returncode, json.loads(done.stdout)) == (0, report)
 
 
 def test_retry_asks_which_trials_are_meant(directory):
@@ -492,6 +588,72 @@ def test_a_report_outlives_its_ledger(directory, tmp_path):
     assert "1 passed" in directory.farm("status").stdout
     assert "1 passed" in directory.farm("status", run_id).stdout
     assert directory.farm("resume", run_id).returncode == 2
+
+
+def test_a_report_is_shown_where_its_ledger_is_empty_or_can_not_be_opened(directory):
+    run_id = json.loads(directory.farm("run", "good.yaml", "--json").stdout)["run_id"]
+    ledger = directory.directory / ".farm/runs" / run_id / "ledger"
+    shutil.rmtree(ledger)
+    ledger.mkdir()
+    assert directory.farm("report", run_id).stdout == "✓ good\nResults: 1/1 passed\n"
+    assert "1 passed" in directory.farm("status", run_id).stdout
+    resumed = directory.farm("resume", run_id)
+    assert (resumed.returncode, f"only its report is left of run {run_id}" in resumed.stderr) == (2, True)
+    shutil.rmtree(ledger)
+    (ledger / "lock").mkdir(parents=True)  # what nobody can open, not even root
+    assert directory.farm("report", run_id).stdout == "✓ good\nResults: 1/1 passed\n"
+    assert "1 passed" in directory.farm("status", run_id).stdout
+    resumed = directory.farm("resume", run_id)
+    assert (resumed.returncode, resumed.stdout) == (3, "")
+    assert f".farm/runs/{run_id}/ledger: can't be opened: Is a directory" in resumed.stderr
+
+
+def test_a_report_is_not_destroyed_before_another_is_there(directory):
+    run_id = json.loads(directory.farm("run", "good.yaml", "--json", "--out", "out").stdout)["run_id"]
+    out, kept = directory.directory / "out", directory.directory / ".farm/runs" / run_id
+    shown = (out / "report.json").read_text()
+    assert directory.farm("report", "20260102-030405-abcdef", "--out", "out").returncode == 2
+    assert (out / "report.json").read_text() == shown
+    assert (out / "transcripts/00001.json").exists()
+    shutil.rmtree(kept / "ledger")
+    done = directory.farm("report", run_id, "--out", str(kept))
+    assert (done.returncode, (kept / "report.json").read_text()) == (0, shown), done.stderr
+
+
+def test_a_text_report_does_not_take_the_place_of_anothers(directory):
+    run_id = json.loads(directory.farm("run", "good.yaml", "--json").stdout)["run_id"]
+    (directory.directory / "report.txt").write_text("mine")
+    done = directory.farm("report", run_id, "--out", ".")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "report.txt exists, and is no report of the farm" in done.stderr
+    assert (directory.directory / "report.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("content", ["garbage", '{\n  "schema": "farm.report/1",\n  "cases": []\n}\n'])
+@pytest.mark.parametrize("has_ledger", [True, False])
+def test_a_report_that_can_not_be_read_is_told_in_one_sentence(directory, content, has_ledger):
+    runs = [json.loads(directory.farm("run", "good.yaml", "--json").stdout)["run_id"] for _ in range(2)]
+    run_id, other = runs
+    kept = directory.directory / ".farm/runs" / run_id
+    (kept / "report.json").write_text(content)
+    if not has_ledger:
+        shutil.rmtree(kept / "ledger")
+        done = directory.farm("status", run_id)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    done = directory.farm("report", run_id)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert f"the report of run {run_id}: can't be read" in done.stderr
+    listed = directory.farm("status")
+    assert listed.returncode == 0
+    assert f"{run_id}  unreadable" in listed.stdout
+    assert f"{other}  complete" in listed.stdout
+
+
+def test_runs_that_can_not_be_listed_are_no_bug(directory):
+    (directory.directory / ".farm").mkdir()
+    (directory.directory / ".farm/runs").touch()
+    done = directory.farm("status")
+    assert (done.returncode, done.stderr) == (2, "farm: .farm/runs: can't be read: Not a directory\n")
 
 
 # worker

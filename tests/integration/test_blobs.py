@@ -19,6 +19,7 @@ from farm.queue.blobs import (
     BlobStore,
     BrokerBlobs,
     CorruptBlobError,
+    DirectoryBlobs,
     MissingBlobError,
     StoreBlobs,
     TieredBlobs,
@@ -162,3 +163,14 @@ def test_a_broker_that_is_down_is_one_clear_error(tmp_path):
         pytest.raises(BlobError, match="the broker can't be reached"),
     ):
         put_bytes(BrokerBlobs(nobody), b"data")
+
+
+def test_what_nobody_has_used_for_long_is_removed_from_a_directory(tmp_path):
+    store = DirectoryBlobs(tmp_path)
+    old, used = put_bytes(store, b"old"), put_bytes(store, b"used")
+    for blob_id in (old, used):
+        os.utime(tmp_path / "blobs" / blob_id[:2] / blob_id, (0, 0))
+    assert store.has(used)
+    store.remove_unused(seconds=60)
+    assert store.has(used)
+    assert not store.has(old)

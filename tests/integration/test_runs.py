@@ -23,7 +23,7 @@ from farm.queue.broker import Broker
 from farm.queue.carry_out import WorkPlace, carry_out, retry_delay_ms
 from farm.queue.collect import aggregate
 from farm.queue.compression import compress, decompress
-from farm.queue.following import UnknownRunError, check_out, clear_out, fetch_report, follow_run
+from farm.queue.following import UnknownRunError, check_out, fetch_report, follow_run
 from farm.queue.planning import RunOptions
 from farm.queue.submit import new_run_id, submit_run
 from farm.reporting.json import dump_report, parse_report
@@ -48,8 +48,7 @@ class Running:
         run_id = new_run_id()
         suite = Suite(name="demo", root=str(self.root), cases=cases)
         options = {"out": self.root / "out", "workspace": self.root, **options}
-        check_out(options["out"])
-        clear_out(options["out"])
+        check_out(options["out"]).remove()
         assert submit_run(suite, settings or Settings(), RunOptions(**options), self.place.broker, run_id)
         return run_id
 
@@ -333,6 +332,20 @@ def test_a_report_of_another_program_is_not_overwritten(tmp_path, content):
     with pytest.raises(UsageError, match="is no report of the farm; choose another --out"):
         check_out(tmp_path / "out")
     assert (tmp_path / "out" / "report.json").read_text() == content
+
+
+def test_only_the_report_that_was_there_before_is_removed(run):
+    _, out = run(scripted("a"))
+    earlier = check_out(out)
+    run_id = run.submit(scripted("b"))
+    run.carry_out_all(run_id)
+    aggregate(run_id, run.place.broker)
+    fetch_report(run.place.broker, run_id, out)
+    earlier.remove()
+    assert parse_report((out / "report.json").read_bytes()).run_id == run_id
+    check_out(out).remove()
+    assert list((out / "transcripts").iterdir()) == []
+    assert not (out / "report.json").exists()
 
 
 def test_a_plan_of_another_version_ends_as_errored_and_the_run_ends(run):

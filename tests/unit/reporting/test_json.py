@@ -7,7 +7,7 @@ import pytest
 
 from farm.errors import FarmError
 from farm.model.report import SuiteReport
-from farm.reporting.json import dump_report, parse_report
+from farm.reporting.json import dump_report, is_report_file, parse_report, read_head
 from farm.reporting.summarize import summarize_case
 from tests.unit.builders import case, suite_report, trial, verdict
 
@@ -61,3 +61,20 @@ def test_half_a_character_of_an_agent_does_not_break_the_report():
 def test_another_file_is_no_report():
     with pytest.raises(FarmError, match="not a report"):
         parse_report(b'{"schema": "something.else/1"}')
+
+
+@pytest.mark.parametrize("data", [b"garbage", b"\xff", b"[" * 100_000, b'{"schema": "farm.report/1"}'])
+def test_what_can_not_be_read_is_told_in_one_sentence(data):
+    with pytest.raises(FarmError, match=r"^mine: can't be read: is it of another version of the farm\?$"):
+        parse_report(data, "mine")
+
+
+def test_json_that_is_no_object_is_no_report():
+    with pytest.raises(FarmError, match="not a report"):
+        parse_report(b"[]")
+
+
+@pytest.mark.parametrize("read", [read_head, is_report_file])
+def test_a_file_that_can_not_be_opened_is_told_in_one_sentence(tmp_path, read):
+    with pytest.raises(FarmError, match=r"can't be read: Is a directory$"):
+        read(tmp_path)
