@@ -2,14 +2,18 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Many tests wait more than they work.
+JOBS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) * 3 // 2 or 1)")
+CLAUDE_VERSION := 2.1.197
+CLAUDE := .tools/claude
 
-.PHONY: demo test lint system bench bench-scale chaos lock clean
+.PHONY: demo test lint system claude bench bench-scale chaos lock clean
 
 demo: $(VENV)/.demo-ready  ## install, and run the quickstart: no API key, no broker
 	$(BIN)/farm submit examples/quickstart/tests/
 
-test: lint system  ## everything CI runs
-	$(BIN)/python -m pytest -n auto
+test: lint system claude  ## everything CI runs
+	$(BIN)/python -m pytest -n $(JOBS)
 
 lint: $(VENV)/.dev-ready  ## format, lint, types, layers
 	$(BIN)/ruff format --check .
@@ -22,6 +26,14 @@ system:
 	@command -v bwrap >/dev/null && command -v ip >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 		{ apt-get install -qq -y bubblewrap iproute2 || { apt-get update -qq && apt-get install -qq -y bubblewrap iproute2; }; } >/dev/null; } \
 		|| echo "not installed: bubblewrap or iproute2; some tests will be skipped"
+
+# The real Claude Code CLI, for tests against a scripted API; nothing outside this directory is touched.
+claude: $(CLAUDE)/.ready-$(CLAUDE_VERSION)
+
+$(CLAUDE)/.ready-$(CLAUDE_VERSION):
+	@if command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix $(CLAUDE) \
+		@anthropic-ai/claude-code@$(CLAUDE_VERSION) && $(CLAUDE)/node_modules/.bin/claude --version >/dev/null; \
+		then touch $@; else echo "not installed: Claude Code, which needs npm; its tests will be skipped"; fi
 
 bench: $(VENV)/.dev-ready  ## measure; see bench/README.md
 	$(BIN)/python -m bench.authoring
@@ -41,7 +53,7 @@ lock: $(VENV)/.dev-ready  ## pin the newest versions that pyproject.toml allows
 		--output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) .farm build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .tools .farm build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "the farm needs Python 3.11 or newer")'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -18,3 +19,21 @@ def requires_bubblewrap() -> None:
     if os.environ.get("CI"):
         pytest.fail(f"bubblewrap does not work here: {found.reason}")
     pytest.skip(f"bubblewrap does not work here: {found.reason}")
+
+
+# Where the Makefile installs it; the variable names another version, to try.
+CLAUDE = Path(
+    os.environ.get("FARM_TEST_CLAUDE_PATH")
+    or Path(__file__).parents[1] / ".tools/claude/node_modules/.bin/claude"
+)
+
+
+@pytest.fixture(scope="session")
+def claude_cli() -> Path:
+    """Give the real Claude Code CLI; skip without it, but not in CI."""
+    if not CLAUDE.exists():
+        reason = "Claude Code is not installed; `make claude` does it, with npm"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return CLAUDE

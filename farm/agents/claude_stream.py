@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,13 +11,28 @@ from farm.agents.claude_messages import Conversation
 from farm.agents.records import Record
 from farm.agents.wire import WireError, count, number, usage_of
 from farm.errors import SessionError
+from farm.model.messages import ToolCall
 from farm.model.transcript import PermissionDenial, Transcript, Usage
 
 _LINE_TYPES = frozenset({"system", "assistant", "user", "result", "stream_event"})
 # A line has one of these too: other programs have a `type` as well.
 _STREAM_KEYS = frozenset({"session_id", "message", "subtype"})
 
-_ERRORS_BY_STATUS = {401: "authentication", 403: "authentication", 429: "rate_limited", 529: "api_overloaded"}
+_ERRORS_BY_STATUS = {
+    400: "bad_request",
+    401: "authentication",
+    403: "authentication",
+    413: "bad_request",
+    429: "rate_limited",
+    529: "api_overloaded",
+}
+# What the last line of the agent says where no request was made, or no status came back.
+_ERRORS_BY_WORD = {
+    "authentication_failed": ("authentication", False),
+    "billing_error": ("authentication", False),
+    "invalid_request": ("bad_request", False),
+    "rate_limit": ("rate_limited", True),
+}
 _ERRORS_BY_SUBTYPE = {"error_max_turns": "max_turns", "error_max_budget_usd": "max_budget"}
 
 
@@ -40,7 +55,7 @@ def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) ->
             "no_result", "the session was killed: its stream ends without a result", retryable=True
         )
     end = results[-1]
-    _check_success(end.data)
+    _check_success(end.data, records)
     conversation = Conversation()
     for record in records:
         parent_id = _text(record.data.get("parent_tool_use_id"))
@@ -68,6 +83,18 @@ def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) ->
         raise end.problem(f"unusable result: {error.errors()[0]['msg']}") from None
 
 
+def tool_calls_of_line(data: Any) -> Iterator[ToolCall]:
+    """Give the calls that a line of a stream tells of, while the session goes on. No line makes it fail."""
+    message = data.get("message") if isinstance(data, Mapping) and data.get("type") == "assistant" else None
+    content = message.get("content") if isinstance(message, Mapping) else None
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, Mapping) and str(block.get("type")).endswith("tool_use"):
+            tool, call_id = _text(block.get("name")), _text(block.get("id"))
+            if tool is not None and call_id is not None:
+                parent_id = _text(data.get("parent_tool_use_id"))
+                yield ToolCall(tool=tool, input=block.get("input"), id=call_id, parent_id=parent_id)
+
+
 def api_error(status: Any, message: str) -> SessionError:
     """Classify an error of the API by its HTTP status; without one, the connection failed."""
     known = isinstance(status, int)
@@ -76,15 +103,20 @@ def api_error(status: Any, message: str) -> SessionError:
     return SessionError(kind, message, retryable=retryable)
 
 
-def _check_success(end: Mapping[str, Any]) -> None:
+def _check_success(end: Mapping[str, Any], records: Sequence[Record]) -> None:
     subtype = end.get("subtype")
     if end.get("is_error") is False and subtype == "success":
         return
     message = _reason(end)
     if subtype == "success":
-        raise api_error(end.get("api_error_status"), message)
-    kind = _ERRORS_BY_SUBTYPE.get(subtype) if isinstance(subtype, str) else None
-    raise SessionError(kind or "crashed", message, retryable=kind is None)
+        status = end.get("api_error_status")
+        word = next((word for record in reversed(records) if (word := _text(record.data.get("error")))), "")
+        if status is None and word in _ERRORS_BY_WORD:
+            kind, retryable = _ERRORS_BY_WORD[word]
+            raise SessionError(kind, message, retryable=retryable)
+        raise api_error(status, message)
+    limit = _ERRORS_BY_SUBTYPE.get(subtype) if isinstance(subtype, str) else None
+    raise SessionError(limit or "crashed", message, retryable=limit is None)
 
 
 def _reason(end: Mapping[str, Any]) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-import signal
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from farm.agents.attachments import copy_attachments
 from farm.agents.base import Availability, Session
+from farm.agents.program_end import ended_badly, not_started, start_errno, timed_out
 from farm.agents.prompt import prompt_text
 from farm.agents.records import Records, parse_records
 from farm.agents.session_files import read_output
@@ -19,22 +19,13 @@ from farm.agents.wire import has_answer
 from farm.errors import InputError, SessionError
 from farm.model.agent import CommandSpec
 from farm.model.command_template import fill_template
-from farm.model.messages import referenced_files
 from farm.model.transcript import Transcript
 from farm.sessions.process import CommandNotStartedError, ProcessResult
 
 MAX_OUTPUT_BYTES = 10 * 2**20  # of stdout and of the output file
 MODEL_VARIABLE = "FARM_MODEL"  # tells the program which model it is to use, if somebody said so
 
-SANDBOX_HINT = (
-    "the sandbox shows the system, what PATH leads to, and what the command names by its absolute path; "
-    "`isolation: process` shows everything"
-)
-
 _SHELL = "/bin/sh"
-_SHELL_COULD_NOT = (126, 127)  # by POSIX: found but not executable, not found
-# Another time, the machine may have more to give.
-_OUT_OF_RESOURCES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 class CommandAgent:
@@ -80,28 +71,13 @@ class _Exchange:
 def _open_exchange(session: Session) -> _Exchange:
     assert isinstance(session.spec, CommandSpec)
     place = session.workspace.config
-    files = _copy_files(session, place / "files")
+    files = copy_attachments(session, place / "files")
     prompt = prompt_text(session.case.input_messages, files)
     exchange = _Exchange(prompt, place / "prompt.txt", place / "output", files)
     exchange.output_file.unlink(missing_ok=True)
     if "{PROMPT_FILE}" in session.spec.command:
         exchange.prompt_file.write_bytes(prompt.encode(errors="replace"))
     return exchange
-
-
-def _copy_files(session: Session, target: Path) -> dict[str, Path]:
-    """Copy the files that the input refers to: the originals are the same for all trials."""
-    copies: dict[str, Path] = {}
-    for name in referenced_files(session.case.input_messages):
-        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise SessionError("missing_file", f'file "{name}" lies outside the suite', retryable=False)
-        copies[name] = target / name
-        copies[name].parent.mkdir(parents=True, exist_ok=True)
-        try:
-            shutil.copyfile(session.files / name, copies[name])
-        except OSError as error:
-            raise SessionError("missing_file", f'file "{name}": {error.strerror}', retryable=False) from error
-    return copies
 
 
 def _run_command(session: Session, exchange: _Exchange) -> ProcessResult:
@@ -126,9 +102,8 @@ def _run_command(session: Session, exchange: _Exchange) -> ProcessResult:
 
 
 def _why_not_started(error: CommandNotStartedError, template: str, command: str) -> SessionError:
-    code = error.__cause__.errno if isinstance(error.__cause__, OSError) else None
     advice = "use {PROMPT_FILE} in place of {PROMPT}"
-    if code == errno.E2BIG and "{PROMPT}" in template:
+    if start_errno(error) == errno.E2BIG and "{PROMPT}" in template:
         size = f"{len(command.encode(errors='replace')):,} bytes"
         return SessionError(
             "bad_prompt",
@@ -137,32 +112,16 @@ def _why_not_started(error: CommandNotStartedError, template: str, command: str)
         )
     if "\0" in command:
         return SessionError("bad_prompt", f"no command can hold a NUL character; {advice}", retryable=False)
-    return SessionError("agent_unavailable", str(error), retryable=code in _OUT_OF_RESOURCES)
+    return not_started(error)
 
 
 def _check_end(result: ProcessResult, session: Session) -> None:
-    code = result.exit_code
     said = (result.stderr or result.stdout).decode(errors="replace").strip()[-500:]
     because = f": {said}" if said else ""
     if result.timed_out:
-        message = f"the session took longer than {session.timeout_seconds:g} s{because}"
-        raise SessionError("timeout", message, retryable=True)
-    if code in _SHELL_COULD_NOT:
-        hint = f" ({SANDBOX_HINT})" if session.sandbox else ""
-        message = f"the command can't be run here (exit code {code}){because}{hint}"
-        raise SessionError("agent_unavailable", message, retryable=False)
-    if name := _signal_name(code):
-        raise SessionError("killed", f"the command was killed by {name}{because}", retryable=True)
-    if code != 0:
-        raise SessionError("crashed", f"the command ended with exit code {code}{because}", retryable=True)
-
-
-def _signal_name(exit_code: int) -> str | None:
-    """Name the signal behind an exit code: negative, or 128 more if the shell passes on a program's end."""
-    try:
-        return signal.Signals(-exit_code if exit_code < 0 else exit_code - 128).name
-    except ValueError:
-        return f"signal {-exit_code}" if exit_code < 0 else None
+        raise timed_out(session, because)
+    if result.exit_code != 0:
+        raise ended_badly(session, result.exit_code, because)
 
 
 def _read_transcript(session: Session, exchange: _Exchange, result: ProcessResult) -> Transcript:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from farm.agents.base import Agent
+from farm.agents.claude_code import ClaudeAgent
 from farm.agents.command import CommandAgent
 from farm.agents.replay import ReplayAgent
 from farm.agents.scripted import ScriptedAgent
 from farm.agents.unavailable import UnavailableAgent
 
 AGENTS: dict[str, Agent] = {
-    "claude": UnavailableAgent("claude"),
+    "claude": ClaudeAgent(),
     "anthropic": UnavailableAgent("anthropic"),
     "command": CommandAgent(),
     "codex": UnavailableAgent("codex"),

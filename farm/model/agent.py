@@ -4,7 +4,16 @@ from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field
 
-from farm.model.base import Flag, JsonValue, Model, NonEmptyText, PositiveNumber, wrong
+from farm.model.base import (
+    Count,
+    Flag,
+    JsonValue,
+    Model,
+    NonEmptyText,
+    PositiveCount,
+    PositiveNumber,
+    wrong,
+)
 
 
 def _check_template(template: str) -> str:
@@ -33,10 +42,54 @@ class AgentBase(Model):
     network: Flag | None = None
 
 
+# What a worker may pass on to a session of its own environment, if it is there.
+ANTHROPIC_SECRETS = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN")
+# The way to the broker and the store: never a session's, whoever asks.
+_OWN_VARIABLES = ("FARM_", "CELERY_")
+
+
+def _check_secret(name: str) -> str:
+    if not (name.isascii() and name.isidentifier()):
+        raise wrong(f'"{name}" is no name of an environment variable')
+    if name.upper().startswith(_OWN_VARIABLES):
+        raise wrong(f'"{name}" is the farm\'s own, and no session may have it')
+    return name
+
+
+def _check_mcp_config(config: str | dict[str, JsonValue]) -> str | dict[str, JsonValue]:
+    if isinstance(config, dict):
+        if not isinstance(config.get("mcpServers"), dict):
+            raise wrong('"mcp_config" must have a mapping "mcpServers", as .mcp.json has')
+    elif config.startswith("/") or ".." in config.split("/"):
+        raise wrong('"mcp_config" must be a file of the workspace, such as .mcp.json, or a mapping')
+    return config
+
+
+PermissionMode: TypeAlias = Literal["bypassPermissions", "acceptEdits", "auto", "default", "dontAsk", "plan"]
+SecretName: TypeAlias = Annotated[NonEmptyText, AfterValidator(_check_secret)]
+McpConfig: TypeAlias = Annotated[NonEmptyText | dict[str, JsonValue], AfterValidator(_check_mcp_config)]
+
+
 class ClaudeSpec(AgentBase):
     """The Claude Code CLI, headless."""
 
     kind: Literal["claude"] = "claude"
+    executable: NonEmptyText | None = (
+        None  # a name in PATH or a path; FARM_CLAUDE_PATH, else `claude`, if absent
+    )
+    permission_mode: PermissionMode = "bypassPermissions"
+    allowed_tools: tuple[NonEmptyText, ...] = ()
+    disallowed_tools: tuple[NonEmptyText, ...] = ()
+    append_system_prompt: NonEmptyText | None = None
+    mcp_config: McpConfig | None = None  # a file of the workspace, or what would stand in it
+    setting_sources: tuple[Literal["user", "project", "local"], ...] = ("project",)
+    max_turns: PositiveCount | None = None  # a case's own wins
+    max_budget_usd: PositiveNumber | None = None  # a case's max_cost_usd wins
+    extra_args: tuple[str, ...] = ()
+    base_url: NonEmptyText | None = None  # of the API
+    secrets: tuple[SecretName, ...] = ANTHROPIC_SECRETS  # passed on from the worker's environment
+    api_timeout_seconds: PositiveNumber | None = None  # of one request
+    max_retries: Count | None = None  # of one request, by the CLI
 
 
 class AnthropicSpec(AgentBase):

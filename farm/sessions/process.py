@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
@@ -53,10 +53,13 @@ def run_process(
     output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES,
     stop: threading.Event | None = None,
     sandbox: Sandbox | None = None,
+    on_line: Callable[[bytes], None] | None = None,
 ) -> ProcessResult:
     """Run a command (a string is the shell's) until it ends, its time is up, or `stop` is set.
 
-    Without a sandbox it can see and change all that this process can.
+    Without a sandbox it can see and change all that this process can. `on_line` is told every line of stdout
+    that is kept, as it comes and without its line break; not what follows the last break. What it raises ends
+    the command.
 
     The end is that of the command itself: what it left in the background is not waited for but killed, and
     so is everything when this thread is interrupted. May be called from many threads.
@@ -66,7 +69,7 @@ def run_process(
     with contextlib.closing(make_launch(cwd, env, stdin, sandbox)) as launch, launch.start(argv) as process:
         try:
             launch.descendants.adopt(process.pid)
-            pipes = _Pipes(process, launch.stdin, output_limit_bytes)
+            pipes = _Pipes(process, launch.stdin, output_limit_bytes, on_line)
             end = pipes.pump_until_exit(started + timeout_seconds, stop)
         finally:
             launch.descendants.kill()
@@ -99,7 +102,13 @@ def _longest_wait_seconds(*, can_see_exit: bool, stop: threading.Event | None) -
 class _Pipes:
     """Both ends of a conversation with a process, none of which can block the others."""
 
-    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, limit_bytes: int) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        stdin: bytes,
+        limit_bytes: int,
+        on_line: Callable[[bytes], None] | None,
+    ) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         self.stdout = bytearray()
@@ -109,6 +118,8 @@ class _Pipes:
         self._stdin = process.stdin
         self._unwritten = memoryview(stdin)
         self._limit_bytes = limit_bytes
+        self._on_line = on_line
+        self._line_start = 0  # in stdout: of the line that is not told yet
         self._open: dict[IO[bytes], bytearray] = {process.stdout: self.stdout, process.stderr: self.stderr}
         for pipe in (process.stdin, *self._open):
             if pipe is not None:
@@ -171,8 +182,18 @@ class _Pipes:
         kept = self._open[pipe]
         room = self._limit_bytes - len(kept)
         self.truncated = self.truncated or len(chunk) > room
+        searched = len(kept)
         kept += chunk[: max(room, 0)]
+        if kept is self.stdout and self._on_line is not None:
+            self._tell_lines(self._on_line, searched)
         return True
+
+    def _tell_lines(self, on_line: Callable[[bytes], None], searched: int) -> None:
+        """Tell the lines that have come to their end; there is no line break before `searched`."""
+        while (end := self.stdout.find(b"\n", searched)) >= 0:
+            line = bytes(self.stdout[self._line_start : end])
+            self._line_start = searched = end + 1
+            on_line(line)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,8 @@ def test_the_registry_covers_every_kind_of_agent():
     assert AGENTS.keys() == AGENT_SPECS.keys() == union
 
 
-def test_every_agent_says_whether_it_can_run():
+def test_every_agent_says_whether_it_can_run(monkeypatch):
+    monkeypatch.setenv("FARM_CLAUDE_PATH", "/nonexistent/claude")
     usable = {kind for kind, agent in AGENTS.items() if agent.availability().usable}
 
     assert usable == {"command", "replay", "scripted"}
@@ -23,8 +24,8 @@ def test_every_agent_says_whether_it_can_run():
 
 
 def test_an_agent_that_can_not_run_yet_says_so_and_is_not_tried_again(make_session):
-    with pytest.raises(SessionError, match='can\'t run the agent "claude" yet') as error:
-        AGENTS["claude"].run(make_session())
+    with pytest.raises(SessionError, match='can\'t run the agent "codex" yet') as error:
+        AGENTS["codex"].run(make_session())
     assert (error.value.kind, error.value.retryable) == ("agent_unavailable", False)
 
 

@@ -135,7 +135,7 @@ class TestStream:
             ({"is_error": True, "api_error_status": 401}, "authentication", False),
             ({"is_error": True, "api_error_status": 403}, "authentication", False),
             ({"is_error": True, "api_error_status": 500}, "api_error", True),
-            ({"is_error": True, "api_error_status": 400}, "api_error", False),
+            ({"is_error": True, "api_error_status": 400}, "bad_request", False),
             ({"is_error": True, "api_error_status": None}, "api_error", True),
             ({"subtype": "error_max_turns", "is_error": True}, "max_turns", False),
             ({"subtype": "error_max_budget_usd", "is_error": True}, "max_budget", False),

@@ -266,3 +266,35 @@ def test_nothing_of_our_environment_is_passed_on(run, monkeypatch):
 def test_a_time_out_may_be_as_long_as_its_author_likes(tmp_path, timeout_seconds):
     env = {"PATH": os.defpath}
     assert run_process("true", cwd=tmp_path, env=env, timeout_seconds=timeout_seconds).exit_code == 0
+
+
+def test_lines_are_told_as_they_come_and_not_only_at_the_end(run, tmp_path):
+    told: list[bytes] = []
+
+    def go_on(line: bytes) -> None:
+        told.append(line)
+        (tmp_path / "go-on").touch()
+
+    waits = "until [ -e go-on ]; do sleep 0.01; done"
+    result = run(f"echo one; {waits}; printf 'two\\n\\nthree\\nrest'", on_line=go_on)
+
+    assert told == [b"one", b"two", b"", b"three"]
+    assert result.stdout == b"one\ntwo\n\nthree\nrest"
+
+
+def test_long_lines_are_told_whole_and_only_what_is_kept_is_told(run):
+    told: list[bytes] = []
+    line = "head -c 300000 /dev/zero | tr '\\0' x; echo"
+    result = run(f"{line}; echo >&2 no; {line}; {line}", on_line=told.append, output_limit_bytes=700_000)
+
+    assert [len(line) for line in told] == [300_000, 300_000]
+    assert result.truncated
+
+
+def test_what_a_listener_raises_ends_the_command(run, tmp_path):
+    def refuse(line: bytes) -> None:
+        raise ValueError(line.decode())
+
+    with pytest.raises(ValueError, match=r"^\d+$") as error:
+        run("echo $$; exec sleep 300", on_line=refuse)
+    assert not is_alive(int(str(error.value)))

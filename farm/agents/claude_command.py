@@ -1,0 +1,155 @@
+"""Turn a session into the command that runs Claude Code on it, with nothing of the host's in it.
+
+Loaded are the project's own CLAUDE.md, settings, skills, agents and hooks; nothing of the user's, no memory,
+no MCP server that was not asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from farm.agents.attachments import copy_attachments
+from farm.agents.base import Session
+from farm.agents.prompt import prompt_text
+from farm.errors import SessionError
+from farm.model.agent import ClaudeSpec
+
+PROGRAM_VARIABLE = "FARM_CLAUDE_PATH"  # which Claude Code this machine has, if not the one in PATH
+
+_SWITCHES = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
+    "DISABLE_AUTOUPDATER": "1",
+}
+# Linux takes no longer argument than 128 KiB.
+_MAX_ARGUMENT_BYTES = 100_000
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class ClaudeCommand:
+    """All that starts one session."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    stdin: bytes
+    program: Path
+    secrets: Mapping[str, str]  # what of the environment nobody may see
+
+
+def find_program(executable: str | None = None) -> Path | None:
+    """Find the CLI: what an author named, what this machine's FARM_CLAUDE_PATH names, else `claude`."""
+    found = shutil.which(executable or os.environ.get(PROGRAM_VARIABLE) or "claude")
+    return Path(found).absolute() if found else None
+
+
+def missing_program(executable: str | None = None) -> str:
+    """Say that there is no CLI, and what to do."""
+    told = os.environ.get(PROGRAM_VARIABLE)
+    if executable:
+        return f'there is no program "{executable}", which the agent\'s `executable` names'
+    if told:
+        return f'there is no program "{told}", which {PROGRAM_VARIABLE} names'
+    return (
+        "there is no program `claude` in PATH; install it (`npm install -g @anthropic-ai/claude-code`), "
+        f"or set {PROGRAM_VARIABLE}"
+    )
+
+
+def make_command(session: Session, spec: ClaudeSpec) -> ClaudeCommand:
+    """Decide how a session is started; writes what the CLI has to read into its config directory."""
+    program = find_program(spec.executable)
+    if program is None:
+        raise SessionError("agent_unavailable", missing_program(spec.executable), retryable=False)
+    files = copy_attachments(session, session.workspace.config / "files")
+    prompt = prompt_text(session.case.input_messages, files)
+    # The CLI would take a leading hyphen for an option.
+    fits = not prompt.startswith("-") and "\0" not in prompt
+    fits = fits and len(prompt.encode(errors="replace")) <= _MAX_ARGUMENT_BYTES
+    env = _environment(session, spec)
+    effective = {**env, **spec.env, **session.case.env}
+    return ClaudeCommand(
+        # The prompt first: a list option would take it for one more of its values.
+        argv=(str(program), "-p", *([prompt] if fits else []), *_arguments(session, spec, bool(files))),
+        env=env,
+        stdin=b"" if fits else prompt.encode(errors="replace"),
+        program=program,
+        secrets={name: effective[name] for name in spec.secrets if name in effective},
+    )
+
+
+def _environment(session: Session, spec: ClaudeSpec) -> dict[str, str]:
+    config = session.workspace.config / "claude"
+    config.mkdir(exist_ok=True)
+    env = {name: os.environ[name] for name in spec.secrets if name in os.environ}
+    env |= {
+        **_SWITCHES,
+        "CLAUDE_CONFIG_DIR": str(config),
+        "CLAUDE_CODE_TMPDIR": str(session.workspace.tmp),
+    }
+    if os.geteuid() == 0:
+        env["IS_SANDBOX"] = "1"  # as root, the CLI else refuses to bypass permissions
+    if spec.api_timeout_seconds is not None:
+        env["API_TIMEOUT_MS"] = str(round(spec.api_timeout_seconds * 1000))
+    if spec.max_retries is not None:
+        env["CLAUDE_CODE_MAX_RETRIES"] = str(spec.max_retries)
+    if spec.base_url is not None:
+        env["ANTHROPIC_BASE_URL"] = spec.base_url
+        env |= _past_proxies(spec.base_url)
+    return env
+
+
+def _past_proxies(base_url: str) -> dict[str, str]:
+    """No proxy leads to this machine's own loopback."""
+    if urlsplit(base_url).hostname not in _LOOPBACK:
+        return {}
+    told = os.environ.get("NO_PROXY") or os.environ.get("no_proxy")
+    names = ",".join([*([told] if told else []), *_LOOPBACK])
+    return {"NO_PROXY": names, "no_proxy": names}
+
+
+def _arguments(session: Session, spec: ClaudeSpec, has_files: bool) -> Iterator[str]:
+    yield from ("--output-format", "stream-json", "--verbose", "--strict-mcp-config")
+    yield from ("--session-id", str(uuid.uuid4()))
+    yield from ("--setting-sources", ",".join(spec.setting_sources))
+    options = {
+        "--permission-mode": spec.permission_mode,
+        "--model": session.model,
+        "--max-turns": session.case.max_turns or spec.max_turns,
+        "--max-budget-usd": session.case.max_cost_usd or spec.max_budget_usd,
+        "--append-system-prompt": spec.append_system_prompt,
+    }
+    for name, value in options.items():
+        if value is not None:
+            yield from (name, str(value))
+    yield from spec.extra_args
+    lists = {
+        "--allowedTools": spec.allowed_tools,
+        "--disallowedTools": spec.disallowed_tools,
+        "--mcp-config": (_mcp_file(session, spec),) if spec.mcp_config is not None else (),
+        # They lie beside the workspace, where not every permission mode lets the agent read.
+        "--add-dir": (str(session.workspace.config / "files"),) if has_files else (),
+    }
+    for name, values in lists.items():
+        if values:
+            yield from (name, *values)
+
+
+def _mcp_file(session: Session, spec: ClaudeSpec) -> str:
+    if isinstance(spec.mcp_config, str):
+        path = session.workspace.directory / spec.mcp_config
+        if not path.is_file():
+            message = f'the workspace has no file "{spec.mcp_config}", which `mcp_config` names'
+            raise SessionError("missing_file", message, retryable=False)
+        return str(path)
+    path = session.workspace.config / "mcp.json"
+    path.write_text(json.dumps(spec.mcp_config), encoding="utf-8")
+    return str(path)

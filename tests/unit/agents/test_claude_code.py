@@ -1,0 +1,428 @@
+"""The claude agent on a program that only plays the CLI: how it is started, and every way it can end.
+
+What the real one does is in tests/e2e/test_claude_cli.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import threading
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from farm.agents import claude_code
+from farm.agents.base import Session
+from farm.agents.claude_code import ClaudeAgent
+from farm.agents.claude_stream import tool_calls_of_line
+from farm.errors import InputError, SessionError
+from farm.model.agent import ClaudeSpec
+from farm.model.messages import Message, ToolCall
+from farm.model.transcript import Transcript
+from farm.settings import load_settings
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+Failure = Callable[..., SessionError]
+
+
+def line(**fields: Any) -> str:
+    return f"printf '%s\\n' {shlex.quote(json.dumps(fields))}"
+
+
+def call(call_id: str, tool: str = "Bash", parent: str | None = None, **tool_input: Any) -> str:
+    block = {"type": "tool_use", "id": call_id, "name": tool, "input": tool_input}
+    message = {"id": f"msg_{call_id}", "content": [block]}
+    return line(type="assistant", message=message, parent_tool_use_id=parent)
+
+
+def answer(call_id: str, output: str) -> str:
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": output}
+    return line(type="user", message={"content": [block]})
+
+
+INIT = line(type="system", subtype="init", model="m", claude_code_version="9.9")
+END = line(type="result", subtype="success", is_error=False, result="done", total_cost_usd=0.5, num_turns=2)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[..., str]:
+    """Give a function that writes a shell script in the CLI's place."""
+
+    def write(*commands: str) -> str:
+        path = tmp_path / "claude"
+        path.write_text("\n".join(["#!/bin/sh", *commands, ""]))
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def run(make_session: Callable[..., Session], program: Callable[..., str]) -> Callable[..., Transcript]:
+    """Give a function that runs a session of a script."""
+
+    def run(
+        *commands: str, prompt: str = "go", options: dict[str, Any] | None = None, **fields: Any
+    ) -> Transcript:
+        spec = ClaudeSpec(executable=program(*commands), **(options or {}))
+        fields.setdefault("input_messages", (Message(role="user", content=prompt),))
+        return ClaudeAgent().run(make_session(spec=spec, **fields))
+
+    return run
+
+
+@pytest.fixture
+def started(run, workspace) -> Callable[..., tuple[list[str], dict[str, str], str]]:
+    """Give a function that says with which arguments, environment and input the CLI was started."""
+
+    def started(**fields: Any) -> tuple[list[str], dict[str, str], str]:
+        python = shlex.quote(sys.executable)
+        show = "import json, os, sys; json.dump([sys.argv[1:], dict(os.environ), sys.stdin.read()], open('seen', 'w'))"
+        run(f'{python} -c {shlex.quote(show)} "$@"', END, **fields)
+        arguments, env, stdin = json.loads((workspace.directory / "seen").read_text())
+        return arguments, env, stdin
+
+    return started
+
+
+@pytest.fixture
+def failure(run) -> Failure:
+    """Give a function that runs a session which does not end properly."""
+
+    def failure(*commands: str, **fields: Any) -> SessionError:
+        with pytest.raises(SessionError) as error:
+            run(*commands, **fields)
+        return error.value
+
+    return failure
+
+
+def value_of(arguments: list[str], option: str) -> str:
+    return arguments[arguments.index(option) + 1]
+
+
+class TestStarting:
+    def test_the_prompt_comes_first_and_nothing_on_stdin(self, started):
+        arguments, _, stdin = started(prompt="two\nlines")
+        assert (arguments[:2], stdin) == (["-p", "two\nlines"], "")
+
+    @pytest.mark.parametrize("prompt", ["-p is no option", "--help", "x" * 200_000])
+    def test_a_prompt_that_can_not_be_an_argument_comes_on_stdin(self, started, prompt):
+        arguments, _, stdin = started(prompt=prompt)
+        assert (stdin, prompt in arguments, arguments[1]) == (prompt, False, "--output-format")
+
+    def test_the_session_is_hermetic_by_default(self, started, workspace):
+        arguments, env, _ = started()
+        assert value_of(arguments, "--output-format") == "stream-json"
+        assert {"--verbose", "--strict-mcp-config"} <= set(arguments)
+        assert value_of(arguments, "--setting-sources") == "project"
+        assert value_of(arguments, "--permission-mode") == "bypassPermissions"
+        assert str(uuid.UUID(value_of(arguments, "--session-id"))) == value_of(arguments, "--session-id")
+        assert env["CLAUDE_CONFIG_DIR"] == f"{workspace.config}/claude"
+        assert env["HOME"] == str(workspace.home)
+        assert env["TMPDIR"] == env["CLAUDE_CODE_TMPDIR"] == str(workspace.tmp)
+        assert env["CLAUDE_CODE_DISABLE_AUTO_MEMORY"] == env["CLAUDE_CODE_DISABLE_BUNDLED_SKILLS"] == "1"
+        assert env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] == "1"
+        assert env.get("IS_SANDBOX") == ("1" if os.geteuid() == 0 else None)
+        assert {"--model", "--max-turns", "--max-budget-usd", "--mcp-config"}.isdisjoint(arguments)
+
+    def test_every_option_reaches_the_cli(self, started, workspace):
+        options = {
+            "permission_mode": "acceptEdits",
+            "allowed_tools": ["Read", "Bash(git log *)"],
+            "disallowed_tools": ["Bash(rm:*)"],
+            "append_system_prompt": "- be brief",
+            "setting_sources": ["project", "local"],
+            "mcp_config": {"mcpServers": {"demo": {"command": "demo"}}},
+            "extra_args": ["--effort", "low"],
+            "base_url": "https://gateway.example/api",
+            "api_timeout_seconds": 2.5,
+            "max_retries": 1,
+        }
+        arguments, env, _ = started(options=options, model="some-model")
+        assert value_of(arguments, "--permission-mode") == "acceptEdits"
+        at = arguments.index("--allowedTools")
+        assert arguments[at : at + 3] == ["--allowedTools", "Read", "Bash(git log *)"]
+        assert value_of(arguments, "--disallowedTools") == "Bash(rm:*)"
+        assert value_of(arguments, "--append-system-prompt") == "- be brief"
+        assert value_of(arguments, "--setting-sources") == "project,local"
+        assert value_of(arguments, "--effort") == "low"
+        assert value_of(arguments, "--model") == "some-model"
+        assert json.loads(Path(value_of(arguments, "--mcp-config")).read_text()) == options["mcp_config"]
+        assert env["ANTHROPIC_BASE_URL"] == "https://gateway.example/api"
+        assert (env["API_TIMEOUT_MS"], env["CLAUDE_CODE_MAX_RETRIES"]) == ("2500", "1")
+
+    def test_a_case_sets_its_own_limits(self, started):
+        options = {"max_turns": 9, "max_budget_usd": 3}
+        arguments, _, _ = started(options=options)
+        assert [value_of(arguments, name) for name in ("--max-turns", "--max-budget-usd")] == ["9", "3.0"]
+        arguments, _, _ = started(options=options, max_turns=4, max_cost_usd=0.25)
+        assert [value_of(arguments, name) for name in ("--max-turns", "--max-budget-usd")] == ["4", "0.25"]
+
+    def test_an_mcp_file_is_one_of_the_workspace(self, started, failure, workspace):
+        (workspace.directory / ".mcp.json").write_text("{}")
+        arguments, _, _ = started(options={"mcp_config": ".mcp.json"})
+        assert value_of(arguments, "--mcp-config") == f"{workspace.directory}/.mcp.json"
+        error = failure(END, options={"mcp_config": "other.json"})
+        assert (error.kind, error.retryable) == ("missing_file", False)
+
+    def test_files_of_the_input_can_be_read(self, started, tmp_path, workspace):
+        (tmp_path / "order.md").write_text("# Order 1001")
+        part = {"type": "file", "value": "order.md"}
+        arguments, _, _ = started(input_messages=(Message(role="user", content=[part]),))
+        assert "# Order 1001" in arguments[1]
+        assert value_of(arguments, "--add-dir") == f"{workspace.config}/files"
+
+    def test_only_the_named_secrets_of_the_worker_are_passed_on(self, started, monkeypatch):
+        for name in ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "GATEWAY_TOKEN", "FARM_BROKER_URL"):
+            monkeypatch.setenv(name, f"value of {name}")
+        secret = {"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "GATEWAY_TOKEN", "FARM_BROKER_URL"}
+        assert secret & started()[1].keys() == {"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"}
+        assert secret & started(options={"secrets": ["GATEWAY_TOKEN"]})[1].keys() == {"GATEWAY_TOKEN"}
+        assert secret & started(options={"secrets": []})[1].keys() == set()
+
+    def test_no_proxy_is_used_for_the_machine_itself(self, started, monkeypatch):
+        monkeypatch.setenv("NO_PROXY", "example.org")
+        env = started(options={"base_url": "http://127.0.0.1:8080/x"})[1]
+        assert env["NO_PROXY"] == env["no_proxy"] == "example.org,127.0.0.1,localhost,::1"
+
+    def test_without_a_cli_the_session_says_what_to_do(self, make_session, monkeypatch):
+        monkeypatch.setenv("PATH", "/nonexistent")
+        monkeypatch.delenv("FARM_CLAUDE_PATH", raising=False)
+        for spec, said in (
+            (ClaudeSpec(), "npm install"),
+            (ClaudeSpec(executable="/no/claude"), "/no/claude"),
+        ):
+            with pytest.raises(SessionError, match=said) as error:
+                ClaudeAgent().run(make_session(spec=spec))
+            assert (error.value.kind, error.value.retryable) == ("agent_unavailable", False)
+
+
+class TestReading:
+    def test_the_transcript_has_what_the_stream_says(self, run):
+        transcript = run(INIT, call("a", command="ls"), answer("a", "x.txt"), END, model="m2")
+        assert (transcript.agent, transcript.agent_version, transcript.model) == ("tester", "9.9", "m")
+        assert (transcript.final_text, transcript.cost_usd, transcript.num_turns) == ("done", 0.5, 2)
+        assert transcript.exit_code == 0
+        (made,) = transcript.tool_calls()
+        assert (made.tool, made.input, made.output) == ("Bash", {"command": "ls"}, "x.txt")
+
+    def test_a_call_has_the_time_that_it_took(self, run):
+        transcript = run(call("a"), "sleep 0.2", answer("a", ""), END)
+        (made,) = transcript.tool_calls()
+        assert made.duration_ms is not None
+        assert 150 < made.duration_ms < 5000
+
+    def test_tool_calls_are_told_once_each_while_the_session_goes_on(self, make_session, program, workspace):
+        seen: list[ToolCall] = []
+        go_on = workspace.directory / "go-on"
+
+        def watch(made: ToolCall) -> None:
+            seen.append(made)
+            go_on.touch()
+
+        first = call("a", command="ls")
+        script = program(first, first, "until [ -e go-on ]; do sleep 0.01; done", call("b", "Read", "a"), END)
+        session = make_session(spec=ClaudeSpec(executable=script))
+        object.__setattr__(session, "on_tool_call", watch)
+        transcript = ClaudeAgent().run(session)
+        assert [(made.tool, made.id, made.parent_id) for made in seen] == [
+            ("Bash", "a", None),
+            ("Read", "b", "a"),
+        ]
+        assert [made.parent_id for made in transcript.tool_calls()] == [None, "a"]
+
+    def test_no_line_makes_the_live_view_fail(self):
+        blocks = [None, {"type": "tool_use"}, {"type": "tool_use", "id": 1, "name": "Read"}]
+        lines: list[Any] = [
+            None,
+            [],
+            {},
+            {"type": "assistant"},
+            {"type": "assistant", "message": {"content": blocks}},
+        ]
+        assert [list(tool_calls_of_line(data)) for data in lines] == [[]] * 5
+
+    def test_denials_are_recorded(self, run):
+        stream = (FIXTURES / "stream_denied.jsonl").resolve()
+        assert [denial.tool for denial in run(f"cat {stream}").permission_denials] != []
+
+    def test_the_raw_stream_is_kept_beside_the_session_log(self, run, workspace):
+        run(INIT, END)
+        kept = (workspace.config / "stream.jsonl").read_text().splitlines()
+        assert [json.loads(line)["type"] for line in kept] == ["system", "result"]
+
+    def test_a_link_that_the_agent_puts_in_the_streams_place_is_not_followed(self, run, workspace, tmp_path):
+        target = tmp_path / "precious"
+        target.write_text("precious")
+        run(f"ln -sf {target} {workspace.config}/stream.jsonl", END)
+        assert target.read_text() == "precious"
+
+    def test_secrets_are_in_no_part_of_the_record(self, run, make_session, program, monkeypatch, workspace):
+        monkeypatch.setenv("ANTHROPIC_API_KEY", 'sk-"secret"-0123')
+        seen: list[ToolCall] = []
+        secret = os.environ["ANTHROPIC_API_KEY"]
+        lines = (call("a", command=f"echo {secret}"), answer("a", secret), line(type="result", subtype="success", is_error=False, result=secret))  # fmt: skip
+        transcript = run(*lines, watch=seen)
+        for record in (
+            transcript.model_dump_json(),
+            repr(seen),
+            (workspace.config / "stream.jsonl").read_text(),
+        ):
+            assert "0123" not in record
+            assert "[ANTHROPIC_API_KEY]" in record
+
+
+class TestEnding:
+    @pytest.mark.parametrize(
+        ("end", "kind", "retryable"),
+        [
+            ({"is_error": True, "api_error_status": 529}, "api_overloaded", True),
+            ({"is_error": True, "api_error_status": 429}, "rate_limited", True),
+            ({"is_error": True, "api_error_status": 500}, "api_error", True),
+            ({"is_error": True, "api_error_status": 401}, "authentication", False),
+            ({"is_error": True, "api_error_status": 403}, "authentication", False),
+            ({"is_error": True, "api_error_status": 400}, "bad_request", False),
+            ({"is_error": True, "api_error_status": 413}, "bad_request", False),
+            ({"is_error": True}, "api_error", True),
+            ({"subtype": "error_max_turns", "is_error": True}, "max_turns", False),
+            ({"subtype": "error_max_budget_usd", "is_error": True}, "max_budget", False),
+            ({"subtype": "error_during_execution", "is_error": True}, "crashed", True),
+        ],
+    )
+    def test_an_error_in_the_result_is_classified(self, failure, end, kind, retryable):
+        result = line(**{"type": "result", "subtype": "success", "result": "why it failed", **end})
+        for commands in ((result, "exit 1"), (result,)):  # whatever the exit code
+            error = failure(INIT, *commands)
+            assert (error.kind, error.retryable) == (kind, retryable)
+        assert "why it failed" in str(error)
+
+    @pytest.mark.parametrize(
+        ("word", "kind", "retryable"),
+        [
+            ("authentication_failed", "authentication", False),
+            ("billing_error", "authentication", False),
+            ("invalid_request", "bad_request", False),
+            ("rate_limit", "rate_limited", True),
+            ("server_error", "api_error", True),
+        ],
+    )
+    def test_without_a_status_the_agents_last_line_says_what_it_was(self, failure, word, kind, retryable):
+        said = line(type="assistant", error=word, message={"id": "x", "content": "Not logged in"})
+        result = line(type="result", subtype="success", is_error=True, result="Not logged in")
+        error = failure(said, result, "exit 1")
+        assert (error.kind, error.retryable) == (kind, retryable)
+
+    def test_success_with_another_exit_code_than_0_is_no_success(self, failure):
+        error = failure(INIT, END, "echo oops >&2; exit 3")
+        assert (error.kind, error.retryable) == ("crashed", True)
+        assert "exit code 3: oops" in str(error)
+
+    def test_exit_code_0_without_a_result_is_no_success(self, failure):
+        for commands in ((INIT,), ("true",)):
+            error = failure(*commands)
+            assert (error.kind, error.retryable) == ("no_result", True)
+
+    def test_an_end_without_a_result_says_what_stderr_says(self, failure):
+        error = failure(INIT, "echo no such option >&2; exit 1")
+        assert (error.kind, str(error)) == ("crashed", "the command ended with exit code 1: no such option")
+
+    @pytest.mark.parametrize("commands", ["kill -9 $$", "exit 143", 'printf \'{"type": "assi\'; kill -9 $$'])
+    def test_one_that_was_killed_says_so(self, failure, commands):
+        error = failure(INIT, commands)
+        assert (error.kind, error.retryable) == ("killed", True)
+
+    def test_a_program_that_can_not_run_here_is_not_tried_again(self, failure):
+        error = failure("exec /nonexistent/node")
+        assert (error.kind, error.retryable) == ("agent_unavailable", False)
+
+    def test_a_time_out_wins_over_all_that_was_printed(self, failure):
+        error = failure(INIT, END, "sleep 300", timeout_seconds=0.5)
+        assert (error.kind, error.retryable) == ("timeout", True)
+        assert "0.5 s" in str(error)
+
+    def test_a_stopped_session_is_stopped(self, make_session, program):
+        session = make_session(spec=ClaudeSpec(executable=program("sleep 300")))
+        threading.Timer(0.3, session.stop.set).start()
+        with pytest.raises(SessionError) as error:
+            ClaudeAgent().run(session)
+        assert error.value.kind == "stopped"
+
+    @pytest.mark.parametrize("garbage", ["echo not json", "printf '\\377\\n'", "echo '[1]'"])
+    def test_a_line_that_can_not_be_read_may_have_been_a_call(self, failure, garbage):
+        error = failure(INIT, garbage, END)
+        assert (error.kind, error.retryable) == ("bad_output", True)
+
+    def test_a_call_without_an_id_can_not_be_judged(self, failure):
+        message = {"id": "m", "content": [{"type": "tool_use", "name": "Bash"}]}
+        assert failure(line(type="assistant", message=message), END).kind == "bad_output"
+
+    def test_a_stream_beyond_all_measure_is_not_half_read(self, failure, monkeypatch):
+        monkeypatch.setattr(claude_code, "MAX_STREAM_BYTES", 1000)
+        error = failure(END, "head -c 5000 /dev/zero | tr '\\0' ' '", "echo")
+        assert (error.kind, error.retryable) == ("bad_output", False)
+
+    def test_errors_hold_no_secret(self, failure, monkeypatch):
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-0123")
+        assert "sk-secret" not in str(failure('echo "bad key $ANTHROPIC_API_KEY" >&2; exit 1'))
+        refused = line(type="result", subtype="success", is_error=True, result="bad key sk-secret-0123")
+        assert str(failure(refused, "exit 1")) == "bad key [ANTHROPIC_API_KEY]"
+
+
+class TestAvailability:
+    def test_the_cli_is_found_in_path_or_by_the_variable(self, program, monkeypatch, tmp_path):
+        path = program("[ $1 = --version ] && echo '9.9.9 (Claude Code)'")
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        monkeypatch.delenv("FARM_CLAUDE_PATH", raising=False)
+        assert ClaudeAgent().availability().version == "9.9.9 (Claude Code)"
+        monkeypatch.setenv("PATH", "/usr/bin:/bin")
+        monkeypatch.setenv("FARM_CLAUDE_PATH", path)
+        assert ClaudeAgent().availability().usable
+
+    def test_a_cli_that_does_not_run_is_not_usable(self, program, monkeypatch):
+        monkeypatch.setenv("FARM_CLAUDE_PATH", program("echo wrong machine >&2; exit 1"))
+        found = ClaudeAgent().availability()
+        assert (found.usable, "wrong machine" in (found.reason or "")) == (False, True)
+
+    def test_a_missing_cli_is_told_with_what_to_do(self, monkeypatch):
+        monkeypatch.setenv("FARM_CLAUDE_PATH", "/nonexistent/claude")
+        found = ClaudeAgent().availability()
+        assert (found.usable, "FARM_CLAUDE_PATH" in (found.reason or "")) == (False, True)
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("option", "message"),
+        [
+            ("permision_mode: plan", 'did you mean "permission_mode"?'),
+            ("permission_mode: bypass", '"permission_mode" must be'),
+            ("allowed_tools: Read", '"allowed_tools" must be a list'),
+            ("mcp_config: /etc/mcp.json", '"mcp_config" must be a file of the workspace'),
+            ("mcp_config: ../mcp.json", '"mcp_config" must be a file of the workspace'),
+            ("mcp_config: {servers: {}}", 'must have a mapping "mcpServers"'),
+            ("secrets: [FARM_BROKER_URL]", "no session may have it"),
+            ("secrets: [celery_broker]", "no session may have it"),
+            ("secrets: [\"A=B\"]", "is no name of an environment variable"),
+            ("max_turns: 0", '"max_turns" must be at least 1'),
+            ("setting_sources: [host]", "must be"),
+        ],
+    )  # fmt: skip
+    def test_a_slip_in_farm_yaml_is_a_problem(self, tmp_path, option, message):
+        (tmp_path / "farm.yaml").write_text(f"agents:\n  mine:\n    kind: claude\n    {option}\n")
+        with pytest.raises(InputError) as error:
+            load_settings(tmp_path)
+        assert message in str(error.value)
+
+    def test_options_survive_the_queue(self):
+        spec = ClaudeSpec(allowed_tools=("Read",), mcp_config={"mcpServers": {}}, secrets=("TOKEN",))
+        assert ClaudeSpec.model_validate_json(spec.model_dump_json()) == spec
+        with pytest.raises(ValidationError):
+            ClaudeSpec.model_validate({"secrets": ["FARM_STORE_URL"]})
