@@ -7,6 +7,9 @@ JOBS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) * 3 // 2 or
 CLAUDE_VERSION := 2.1.197
 CLAUDE := .tools/claude
 
+# The tests start hundreds of Python processes: each would compile all of the farm anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint system claude bench bench-scale chaos lock clean
 
 demo: $(VENV)/.demo-ready  ## install, and run the quickstart: no API key, no broker
