@@ -16,7 +16,7 @@ demo: $(VENV)/.demo-ready  ## install, and run the quickstart: no API key, no br
 	$(BIN)/farm submit examples/quickstart/tests/
 
 test: lint system claude  ## everything CI runs
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 lint: $(VENV)/.dev-ready  ## format, lint, types, layers
 	$(BIN)/ruff format --check .
