@@ -65,12 +65,7 @@ def write_project(project: Path, count: int) -> None:
 
 def _submit(project: Path, count: int, *, watch: bool = False) -> tuple[float, float]:
     started = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "farm", "submit", "hello.yaml"],
-        cwd=project,
-        env=quiet_environment(),
-        stdout=subprocess.PIPE,
-    )
+    process = start_submit(project)
     if watch:
         with MemoryWatch(process.pid, lambda _command: "all") as memory:
             output, _ = process.communicate()
@@ -83,9 +78,15 @@ def _submit(project: Path, count: int, *, watch: bool = False) -> tuple[float, f
     return seconds, peak_mb
 
 
-def quiet_environment() -> dict[str, str]:
-    """Give an environment in which Python keeps its bytecode, as it does for users."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+def start_submit(project: Path) -> subprocess.Popen[bytes]:
+    """Start `farm submit` in a project, where Python keeps its bytecode, as it does for users."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "farm", "submit", "hello.yaml"],
+        cwd=project,
+        env=environment,
+        stdout=subprocess.PIPE,
+    )
 
 
 _BARE = """

@@ -6,13 +6,12 @@ aggregator is one of the worker's processes.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench.engine import quiet_environment
+from bench.engine import start_submit
 from bench.processes import MemoryWatch
 
 COUNTS = (1000, 10_000, 50_000)
@@ -41,12 +40,7 @@ def _run(project: Path, count: int) -> tuple[float, dict[str, int]]:
     evaluators = "evaluators: [{type: contains, value: hello}]\n"
     (project / "hello.yaml").write_text(f"target: scripted\n{evaluators}evalcases:\n{cases}")
     started = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "farm", "submit", "hello.yaml"],
-        cwd=project,
-        env=quiet_environment(),
-        stdout=subprocess.PIPE,
-    )
+    process = start_submit(project)
     assert process.stdout is not None
     last = b""
     with MemoryWatch(process.pid, _kind) as memory:

@@ -6,12 +6,11 @@ import time
 from argparse import ArgumentParser, Namespace
 
 from farm.cli.options import add_run_argument, echo
-from farm.queue.collect import aggregate
+from farm.queue.collect import aggregate, forget_aggregator
 from farm.queue.connection import LedgerError
 from farm.queue.embedded import run_directory
 from farm.queue.finding import FoundRun, find_run, shown_state
 from farm.queue.ledger import RunStatus
-from farm.queue.reopening import forget_aggregator
 
 _WAIT_SECONDS = 60.0
 _PAUSE_SECONDS = 0.1
@@ -59,7 +58,7 @@ def _end(found: FoundRun, *, wait: bool) -> bool:
     """Have a closed run reported, and wait until it has ended; False if that takes too long."""
     try:
         if not found.is_alive:
-            forget_aggregator(found.broker, found.run_id)
+            forget_aggregator(found.run_id, found.broker)
         is_deserted = _is_deserted(found)
         if is_deserted:
             aggregate(found.run_id, found.broker)

@@ -11,6 +11,7 @@ from typing import IO, Self
 from farm.model.job import CaseJob, CasePlan, TrialRecord
 from farm.model.report import CaseReport, Engine, RunState, SuiteReport, Totals, TrialError, TrialReport
 from farm.queue.archive import REPORT, TRANSCRIPTS
+from farm.queue.batching import batches
 from farm.queue.blobs import CorruptBlobError, MissingBlobError
 from farm.queue.broker import Broker
 from farm.queue.ledger import RunStatus
@@ -45,6 +46,15 @@ def aggregate(run_id: str, broker: Broker) -> bool:
         return broker.ledger.finish(run_id, closed_at_ms=status.closed_at_ms, **fields)
 
 
+def forget_aggregator(run_id: str, broker: Broker) -> None:
+    """Take the desk from an aggregator that is known to be dead."""
+    broker.ledger.break_lock(_desk_lock(run_id))
+
+
+def _desk_lock(run_id: str) -> str:
+    return f"aggregate:{run_id}"
+
+
 class _OvertakenError(Exception):
     """Another aggregator took us for dead."""
 
@@ -53,7 +63,7 @@ class _Desk:
     """The place where one aggregator at a time writes a run's report: a later end must have the last word."""
 
     def __init__(self, run_id: str, broker: Broker) -> None:
-        self._lock = f"aggregate:{run_id}"
+        self._lock = _desk_lock(run_id)
         self._owner = secrets.token_hex(8)
         self._ledger = broker.ledger
 
@@ -119,7 +129,7 @@ class _Collection:
     def cases(self, transcripts: IO[bytes]) -> Iterator[CaseReport]:
         """Give the cases sorted by id, and write down where their transcripts are."""
         ledger = self._broker.ledger
-        for case_ids in _batches(sorted(ledger.case_ids(self._run_id))):
+        for case_ids in batches(sorted(ledger.case_ids(self._run_id)), _CASES_AT_ONCE):
             self._desk.keep()
             rows = zip(case_ids, ledger.cases(self._run_id, case_ids), strict=True)
             plans = [_read_plan(case_id, row) for case_id, row in rows if row is not None]
@@ -200,8 +210,3 @@ def _final_state(status: RunStatus) -> RunState:
 def _timestamp(milliseconds: int) -> str:
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _batches(items: list[str]) -> Iterator[list[str]]:
-    for first in range(0, len(items), _CASES_AT_ONCE):
-        yield items[first : first + _CASES_AT_ONCE]

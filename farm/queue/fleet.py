@@ -31,6 +31,11 @@ class Fleet(ScriptedClient):
         """Let go of a lock; False if it was not this owner's any more."""
         return bool(self._run_script("release_lock", [_lock(name)], [owner]))
 
+    def break_lock(self, name: str) -> None:
+        """Take a lock from an owner that is known to be dead."""
+        with clear_errors():
+            self._client.delete(_lock(name))
+
     def announce(self, worker: WorkerRecord, ttl_ms: int = 30_000) -> None:
         """Say that a worker lives; to be said again before the time is over."""
         record = json.dumps(dataclasses.asdict(worker))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
-from itertools import islice
+from collections.abc import Collection
 
-from farm.model.job import CaseJob
 from farm.model.verdict import Outcome
+from farm.queue.batching import batches
 from farm.queue.broker import Broker
+from farm.queue.collect import forget_aggregator
 from farm.queue.connection import clear_errors
 from farm.queue.following import trial_outcomes
 from farm.queue.ledger import RunStatus
@@ -49,7 +49,10 @@ def retry_run(
         _forget_the_dead(broker, run_id)
     jobs = [job for job, outcome in trial_outcomes(broker, run_id) if outcome in outcomes]
     was_running = _is_running(broker, run_id)
-    put_back = sum(broker.ledger.retry(run_id, batch, budget_usd=budget_usd) for batch in _batches(jobs))
+    put_back = sum(
+        broker.ledger.retry(run_id, batch, budget_usd=budget_usd)
+        for batch in batches(jobs, _PUT_BACK_AT_ONCE)
+    )
     if put_back:
         queue_again(broker, jobs if was_running else broker.ledger.waiting(run_id))
     return put_back
@@ -64,13 +67,7 @@ def _forget_the_dead(broker: Broker, run_id: str) -> None:
     if status is not None:
         with clear_errors():
             broker.client.delete(*_queues(status))
-    forget_aggregator(broker, run_id)
-
-
-def forget_aggregator(broker: Broker, run_id: str) -> None:
-    """Take the desk from an aggregator that is known to be dead."""
-    with clear_errors():
-        broker.client.delete(f"farm:lock:aggregate:{run_id}")
+    forget_aggregator(run_id, broker)
 
 
 def _is_running(broker: Broker, run_id: str) -> bool:
@@ -81,9 +78,3 @@ def _is_running(broker: Broker, run_id: str) -> bool:
 def _queues(status: RunStatus) -> list[str]:
     kinds = json.loads(status.fields.get("kinds", "[]"))
     return [CONTROL_QUEUE, *(agent_queue(kind) for kind in kinds)]
-
-
-def _batches(jobs: list[CaseJob]) -> Iterator[list[CaseJob]]:
-    waiting = iter(jobs)
-    while batch := list(islice(waiting, _PUT_BACK_AT_ONCE)):
-        yield batch
