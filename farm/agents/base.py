@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from farm.model.agent import AgentBase
+from farm.model.base import JsonValue
 from farm.model.messages import ToolCall
 from farm.model.suite import Case
 from farm.model.transcript import Transcript
@@ -38,6 +39,8 @@ class Session:
     # Set by anybody: the session must end at once, with SessionError("stopped").
     stop: threading.Event = field(default_factory=threading.Event)
     sandbox: Sandbox | None = None  # what confines every process of the session; None: nothing does
+    tools: bool = True  # False: it may only answer, as a judge does
+    answer_schema: dict[str, JsonValue] | None = None  # what its final text must be, where it can be made to
 
     def run_command(
         self,

@@ -1,0 +1,1 @@
+"""Ask an agent for a judgement: a session of its own, without tools, in an empty workspace."""
