@@ -5,12 +5,16 @@ BIN := $(VENV)/bin
 # Many tests wait more than they work.
 JOBS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) * 3 // 2 or 1)")
 CLAUDE_VERSION := 2.1.197
+SYSTEM := bubblewrap chromium iproute2 redis-server
 CLAUDE := .tools/claude
+CODEX_VERSION := 0.169.0
+GEMINI_VERSION := 0.61.0
+OPENCODE_VERSION := 1.18.33
 
 # The tests start hundreds of Python processes: each would compile all of the farm anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint system claude bench bench-scale chaos lock clean
+.PHONY: demo test lint system claude agents bench bench-scale chaos lock clean
 
 demo: $(VENV)/.demo-ready  ## install, and run the quickstart: no API key, no broker
 	$(BIN)/farm submit examples/quickstart/tests/
@@ -26,9 +30,10 @@ lint: $(VENV)/.dev-ready  ## format, lint, types, layers
 
 # What tests need beyond PyPI. Where it can't be installed, they skip and say why; with CI set, they fail.
 system:
-	@command -v bwrap >/dev/null && command -v ip >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-		{ apt-get install -qq -y bubblewrap iproute2 || { apt-get update -qq && apt-get install -qq -y bubblewrap iproute2; }; } >/dev/null; } \
-		|| echo "not installed: bubblewrap or iproute2; some tests will be skipped"
+	@command -v bwrap >/dev/null && command -v ip >/dev/null && command -v chromium >/dev/null && command -v redis-server >/dev/null || { \
+		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		{ apt-get install -qq -y $(SYSTEM) || { apt-get update -qq && apt-get install -qq -y $(SYSTEM); }; } >/dev/null; } \
+		|| echo "not installed: one of $(SYSTEM); some tests will be skipped"
 
 # The real Claude Code CLI, for tests against a scripted API; nothing outside this directory is touched.
 claude: $(CLAUDE)/.ready-$(CLAUDE_VERSION)
@@ -38,9 +43,17 @@ $(CLAUDE)/.ready-$(CLAUDE_VERSION):
 		@anthropic-ai/claude-code@$(CLAUDE_VERSION) && $(CLAUDE)/node_modules/.bin/claude --version >/dev/null; \
 		then touch $@; else echo "not installed: Claude Code, which needs npm; its tests will be skipped"; fi
 
+# The other agents' CLIs: 860 MB in all, and optional, so that `make test` runs their tests only where they are.
+agents:  ## install Codex, Gemini and OpenCode into .tools, for their tests
+	@for cli in codex=@openai/codex@$(CODEX_VERSION) gemini=@google/gemini-cli@$(GEMINI_VERSION) \
+		opencode=opencode-ai@$(OPENCODE_VERSION); do name=$${cli%%=*}; \
+		npm install --silent --no-audit --no-fund --prefix .tools/$$name "$${cli#*=}" \
+		&& .tools/$$name/node_modules/.bin/$$name --version || exit 1; done
+
 bench: $(VENV)/.dev-ready  ## measure; see bench/README.md
 	$(BIN)/python -m bench.authoring
 	$(BIN)/python -m bench.engine
+	$(BIN)/python -m bench.sessions
 	$(BIN)/python -m bench.scale 1000 10000
 
 bench-scale: $(VENV)/.dev-ready  ## memory and time up to 50,000 cases; takes minutes

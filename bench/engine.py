@@ -78,11 +78,11 @@ def _submit(project: Path, count: int, *, watch: bool = False) -> tuple[float, f
     return seconds, peak_mb
 
 
-def start_submit(project: Path) -> subprocess.Popen[bytes]:
+def start_submit(project: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """Start `farm submit` in a project, where Python keeps its bytecode, as it does for users."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.Popen(
-        [sys.executable, "-m", "farm", "submit", "hello.yaml"],
+        [sys.executable, "-m", "farm", "submit", *(arguments or ("hello.yaml",))],
         cwd=project,
         env=environment,
         stdout=subprocess.PIPE,

@@ -60,15 +60,19 @@ class SessionError(FarmError):
     """The session did not end properly, so there is nothing to grade.
 
     `kind` names the cause for reports (`timeout`, `crashed`, `setup_failed`, …);
-    `retryable` says whether another attempt can end differently.
+    `retryable` says whether another attempt can end differently;
+    `retry_after_seconds` when, if the service that failed said so.
     """
 
     exit_code = 3
 
-    def __init__(self, kind: str, message: str, *, retryable: bool) -> None:
+    def __init__(
+        self, kind: str, message: str, *, retryable: bool, retry_after_seconds: float | None = None
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.retryable = retryable
+        self.retry_after_seconds = retry_after_seconds
 
 
 class EvaluatorError(FarmError):

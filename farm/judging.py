@@ -1,1 +1,135 @@
-"""Ask an agent for a judgement: a session of its own, without tools, in an empty workspace."""
+"""Ask an agent for a judgement: a session of its own, without tools, in an empty workspace.
+
+A judge is an agent like any other, and so is kept apart like any other. It sees what its prompt shows it and
+nothing else: neither the case's workspace with the agent's files, nor the instructions that lie in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from farm.agents.base import Session
+from farm.agents.registry import AGENTS
+from farm.errors import EvaluatorError, FarmError, SessionError
+from farm.evaluators.base import Answer, Question
+from farm.model.evaluator import CompositeSpec, EvaluatorBase, LlmJudgeSpec, StdoutReviewSpec
+from farm.model.evaluator.judges import StdoutReview
+from farm.model.job import JudgePlan
+from farm.model.messages import Message
+from farm.model.prices import Price
+from farm.model.suite import Case
+from farm.model.transcript import Transcript
+from farm.sessions.process import check_not_stopped
+from farm.sessions.sandbox import Sandbox, choose_sandbox
+from farm.sessions.trial_directories import TrialDirectories
+from farm.sessions.workspace import Workspace, open_workspace
+
+_NO_FILES = Path("/nonexistent")
+
+
+@dataclass
+class JudgeCosts:
+    """What the sessions of a trial's judges took, apart from the agent's own."""
+
+    cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    unknown_costs: int = 0
+
+    def add(self, transcript: Transcript | None) -> None:
+        """Count one session; None: it failed, and nobody knows what it cost."""
+        if transcript is None or transcript.cost_usd is None:
+            self.unknown_costs += 1
+        else:
+            self.cost_usd = (self.cost_usd or 0.0) + transcript.cost_usd
+        if transcript is not None and transcript.usage is not None:
+            self.input_tokens = (self.input_tokens or 0) + transcript.usage.total_input_tokens
+            self.output_tokens = (self.output_tokens or 0) + transcript.usage.output_tokens
+
+    def figures(self) -> dict[str, object]:
+        """Give what a trial's report shows of it."""
+        return {
+            "judge_cost_usd": self.cost_usd,
+            "judge_input_tokens": self.input_tokens,
+            "judge_output_tokens": self.output_tokens,
+            "judge_unknown_costs": self.unknown_costs,
+        }
+
+
+@dataclass(frozen=True)
+class Judges:
+    """The agents that the LLM evaluators of one trial ask."""
+
+    case_id: str
+    plans: Mapping[str, JudgePlan]  # by the agent that an evaluator names; "" for those that name none
+    stop: threading.Event = field(default_factory=threading.Event)
+    directories: TrialDirectories = field(default_factory=TrialDirectories)
+    hidden: tuple[Path, ...] = ()  # the suite: no sandbox shows it
+    files: Path = _NO_FILES  # where the files that travel with the case lie
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    costs: JudgeCosts = field(default_factory=JudgeCosts)
+
+    def ask(self, question: Question) -> Answer:
+        """Let a judge answer a question; raise SessionError if its session does not end properly."""
+        plan = self.plans.get(question.agent or "")
+        if plan is None:
+            raise EvaluatorError(f'the plan of this trial has no judge "{question.agent or "by default"}"')
+        check_not_stopped(self.stop)
+        transcript: Transcript | None = None
+        try:
+            with open_workspace(directories=self.directories) as workspace:
+                transcript = AGENTS[plan.spec.kind].run(self._session(plan, question, workspace))
+        except SessionError as error:
+            raise SessionError(
+                error.kind,
+                f'agent "{plan.agent}": {error}',
+                retryable=error.retryable,
+                retry_after_seconds=error.retry_after_seconds,
+            ) from error
+        except FarmError as error:
+            raise SessionError("workspace_failed", str(error), retryable=False) from error
+        finally:
+            self.costs.add(transcript)
+        check_not_stopped(self.stop)
+        return Answer(transcript.final_text, plan.agent, transcript.model)
+
+    def _session(self, plan: JudgePlan, question: Question, workspace: Workspace) -> Session:
+        wanted = Sandbox(
+            writable=(workspace.root,), tmp=workspace.tmp, hidden=self.hidden, network=plan.network
+        )
+        return Session(
+            case=Case(
+                id=self.case_id,
+                name=self.case_id,
+                file="",
+                input_messages=(Message(role="user", content=question.prompt),),
+                evaluators=(),
+            ),
+            agent=plan.agent,
+            spec=plan.spec,
+            workspace=workspace,
+            files=self.files,
+            timeout_seconds=plan.timeout_seconds,
+            model=question.model or plan.model,
+            stop=self.stop,
+            sandbox=choose_sandbox(plan.isolation, wanted),
+            tools=False,
+            answer_schema=dict(question.answer_schema),
+            prices=self.prices,
+        )
+
+
+def questions_of(evaluators: Iterable[EvaluatorBase]) -> Iterator[StdoutReview | LlmJudgeSpec]:
+    """Give what of these evaluators asks a judge, members and aggregators included."""
+    for spec in evaluators:
+        if isinstance(spec, StdoutReviewSpec):
+            yield spec.stdout
+        elif isinstance(spec, LlmJudgeSpec):
+            yield spec
+        elif isinstance(spec, CompositeSpec):
+            yield from questions_of(spec.evaluators)
+            if isinstance(spec.aggregator, LlmJudgeSpec):
+                yield spec.aggregator

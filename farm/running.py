@@ -5,17 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from farm.agents.base import Session, ignore_tool_call
+from farm.agents.redaction import Redaction, secrets_of
 from farm.agents.registry import AGENTS
-from farm.errors import FarmError, SessionError
+from farm.errors import FarmError, SessionError, UsageError
 from farm.evaluators.base import EvaluationContext
 from farm.evaluators.registry import judge
+from farm.judging import Judges, questions_of
 from farm.model.agent import AgentBase, Isolation
+from farm.model.job import JudgePlan
 from farm.model.messages import ToolCall
+from farm.model.prices import Price
 from farm.model.report import TrialError, TrialReport
 from farm.model.suite import Case
 from farm.model.transcript import Transcript
@@ -24,7 +28,12 @@ from farm.sessions.process import check_not_stopped, run_process
 from farm.sessions.sandbox import Sandbox, choose_sandbox
 from farm.sessions.trial_directories import TrialDirectories
 from farm.sessions.workspace import Workspace, WorkspaceSource, open_workspace
-from farm.settings import Settings
+from farm.sessions.workspace_diff import Original
+from farm.settings import DEFAULT_JUDGE_TIMEOUT_SECONDS, Settings
+
+# Who can judge their own cases, and who does where nobody else is named.
+_LLM_AGENTS = frozenset({"claude", "anthropic", "codex", "gemini", "opencode"})
+_DEFAULT_JUDGE = "anthropic"
 
 _log = logging.getLogger(__name__)
 
@@ -46,8 +55,11 @@ class TrialPlan:
     keep: Callable[[Outcome], bool] = lambda _outcome: False
     on_tool_call: Callable[[ToolCall], None] = ignore_tool_call
     stop: threading.Event = field(default_factory=threading.Event)  # set: end at once, without a verdict
+    original: Original | None = None  # reads a file that the workspace was filled with, to show what changed
     isolation: Isolation = "auto"
     network: bool = True
+    prices: Mapping[str, Price] = field(default_factory=dict)  # farm.yaml's own, by model
+    judges: Mapping[str, JudgePlan] = field(default_factory=dict)  # whom LLM evaluators ask: see Judges
     directories: TrialDirectories = field(default_factory=TrialDirectories)
 
 
@@ -58,6 +70,7 @@ class TrialResult:
     report: TrialReport
     transcript: Transcript | None = None
     workspace: Path | None = None  # the trial's directory, if it was kept
+    retry_after_seconds: float | None = None  # when the service that failed may be asked again, if it said so
 
 
 def run_trial(plan: TrialPlan) -> TrialResult:
@@ -67,7 +80,13 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     transcript: Transcript | None = None
     verdicts: tuple[Verdict, ...] = ()
     error: TrialError | None = None
+    retry_after_seconds: float | None = None
     kept: Path | None = None
+    redaction = Redaction(secrets_of(plan.spec, plan.case))
+
+    judges = Judges(
+        plan.case.id, plan.judges, plan.stop, plan.directories, _hidden(plan), plan.files, plan.prices
+    )
 
     def keep() -> bool:
         return plan.keep(outcome)
@@ -83,9 +102,10 @@ def run_trial(plan: TrialPlan) -> TrialResult:
             if AGENTS[plan.spec.kind].acts:
                 _set_up(plan, workspace, sandbox)
             transcript = _run_session(plan, workspace, sandbox)
-            verdicts = _evaluate(plan, workspace, sandbox, transcript)
+            verdicts = _evaluate(plan, workspace, sandbox, transcript, judges)
             outcome = outcome_of(verdicts)
     except SessionError as failure:
+        retry_after_seconds = failure.retry_after_seconds
         error = TrialError(kind=failure.kind, message=str(failure), retryable=failure.retryable)
     except FarmError as failure:
         # The workspace could not be made. Of this case alone: others may come from elsewhere.
@@ -103,25 +123,62 @@ def run_trial(plan: TrialPlan) -> TrialResult:
         error=error,
         duration_ms=round((time.monotonic() - started) * 1000, 1),
         **_figures(transcript),
+        **judges.costs.figures(),
     )
-    return TrialResult(report, transcript, kept if keep() else None)
+    if kept is not None and keep():
+        redaction.of_files(kept)  # the agent's own logs, too
+    return TrialResult(redaction.of_model(report), transcript, kept if keep() else None, retry_after_seconds)
 
 
-def resolve_isolation(case: Case, spec: AgentBase, settings: Settings) -> tuple[Isolation, bool]:
-    """Say what keeps a case's sessions apart, and whether they have a network: case, agent, farm.yaml."""
-    networks = (case.network, spec.network, settings.network)
+def resolve_isolation(case: Case | None, spec: AgentBase, settings: Settings) -> tuple[Isolation, bool]:
+    """Say what keeps sessions apart, and whether they have a network: case, agent, farm.yaml.
+
+    Without a case it is a judge's session that is meant.
+    """
+    networks = (case.network if case else None, spec.network, settings.network)
     network = next(network for network in networks if network is not None)
-    said = case.isolation or spec.isolation or settings.isolation
+    said = (case and case.isolation) or spec.isolation or settings.isolation
     # To have no network takes a sandbox, whether or not the agent would have had one.
     return said or (spec.default_isolation if network else "auto"), network
 
 
-def _choose_sandbox(plan: TrialPlan, workspace: Workspace) -> Sandbox | None:
+def resolve_judges(
+    case: Case, agent: str, spec: AgentBase, model: str | None, settings: Settings
+) -> dict[str, JudgePlan]:
+    """Say whom LLM evaluators ask: whom they name, else farm.yaml's judge, else the case's own agent."""
+    judges = {}
+    for named in sorted({question.agent or "" for question in questions_of(case.evaluators)}):
+        own = agent if spec.kind in _LLM_AGENTS else _DEFAULT_JUDGE
+        name = named or settings.judge.agent or own
+        judge_spec = spec if name == agent else settings.agent_spec(name)
+        if judge_spec is None:
+            raise UsageError(settings.explain_agent(name))
+        own_model = judge_spec.model or (model if name == agent else None) or settings.model
+        isolation, network = resolve_isolation(None, judge_spec, settings)
+        judges[named] = JudgePlan(
+            agent=name,
+            spec=judge_spec,
+            model=own_model if named else settings.judge.model or own_model,
+            timeout_seconds=settings.judge.timeout_seconds
+            or judge_spec.timeout_seconds
+            or DEFAULT_JUDGE_TIMEOUT_SECONDS,
+            isolation=isolation,
+            network=network,
+        )
+    return judges
+
+
+def _hidden(plan: TrialPlan) -> tuple[Path, ...]:
+    """Name what no sandbox shows: the suite with its exam, and what the workspace was made from."""
     sources = [plan.files, *([plan.workspace] if isinstance(plan.workspace, Path) else [])]
+    return tuple(source.resolve() for source in sources)
+
+
+def _choose_sandbox(plan: TrialPlan, workspace: Workspace) -> Sandbox | None:
     wanted = Sandbox(
         writable=(workspace.root,),
         tmp=workspace.tmp,
-        hidden=tuple(source.resolve() for source in sources),
+        hidden=_hidden(plan),
         network=plan.network,
     )
     return choose_sandbox(plan.isolation, wanted)
@@ -161,18 +218,31 @@ def _run_session(plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None)
         on_tool_call=plan.on_tool_call,
         stop=plan.stop,
         sandbox=sandbox,
+        prices=plan.prices,
     )
     agent = AGENTS[plan.spec.kind]
     check_not_stopped(plan.stop)
     transcript = agent.run(session)
     check_not_stopped(plan.stop)
+    if transcript.input_messages is None:
+        transcript = transcript.model_copy(update={"input_messages": plan.case.input_messages})
     if not agent.acts:
         return transcript
-    return transcript.model_copy(update={"workspace_changes": workspace.changes()})
+    redaction = Redaction(secrets_of(plan.spec, plan.case))
+    changes = workspace.changes()
+    update: dict[str, object] = {"workspace_changes": redaction.of_model(changes)}
+    if changes.paths:
+        diff = workspace.diff(changes, plan.original or _no_original, redaction)
+        update["workspace_diff"] = tuple(map(redaction.of_model, diff))
+    return transcript.model_copy(update=update)
+
+
+def _no_original(_path: str) -> None:
+    """Nobody kept it."""
 
 
 def _evaluate(
-    plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None, transcript: Transcript
+    plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None, transcript: Transcript, judges: Judges
 ) -> tuple[Verdict, ...]:
     context = EvaluationContext(
         case=plan.case,
@@ -181,6 +251,7 @@ def _evaluate(
         workspace=workspace.directory if AGENTS[plan.spec.kind].acts else None,
         stop=plan.stop,
         sandbox=sandbox,
+        ask=judges.ask,
     )
     verdicts = []
     for spec in plan.case.evaluators:
@@ -198,6 +269,7 @@ def _figures(transcript: Transcript | None) -> dict[str, object]:
         "cost_usd": transcript.cost_usd,
         "input_tokens": usage.total_input_tokens if usage else None,
         "output_tokens": usage.output_tokens if usage else None,
+        "warnings": transcript.warnings,
         "trace_summary": transcript.summary(),
         "output": transcript.final_text,
         "workspace_changes": transcript.workspace_changes,

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from farm.documents.checking import Problems, check, did_you_mean
 from farm.documents.yaml import Document, decode_text, parse_yaml, read_bytes
 from farm.errors import InputError, Problem, UsageError
-from farm.model.agent import AGENT_ALIASES, AGENT_SPECS, AgentBase, Isolation
+from farm.model.agent import AGENT_ALIASES, AGENT_SPECS, SCRIPTED_API, AgentBase, Isolation
 from farm.model.base import Count, Flag, Model, NonEmptyText, PositiveNumber
 from farm.model.limits import LimitSpec
+from farm.model.prices import Price
+
+if TYPE_CHECKING:
+    from farm.model.schedule import ScheduleSpec
 
 FARM_FILE = "farm.yaml"
 DEFAULT_TIMEOUT_SECONDS = 600.0
 DEFAULT_RETRIES = 2
+DEFAULT_JUDGE_TIMEOUT_SECONDS = 180.0
+
+# Who can't be asked anything: they only repeat what was recorded or scripted.
+_NO_JUDGES = ("replay", "scripted")
+
+
+class JudgeEntry(Model):
+    """Who judges where an evaluator names nobody."""
+
+    agent: NonEmptyText | None = None
+    model: NonEmptyText | None = None
+    timeout_seconds: PositiveNumber | None = None  # of one judgement
+
+
+_NO_JUDGE_ENTRY = JudgeEntry.model_construct()
 
 
 class FarmFile(Model):
@@ -34,8 +53,11 @@ class FarmFile(Model):
     isolation: Isolation | None = None  # where neither case nor agent says anything else
     network: Flag = True
     retries: Annotated[Count, Field(le=20)] = DEFAULT_RETRIES  # of a trial that errored
+    judge: JudgeEntry = _NO_JUDGE_ENTRY
     limits: dict[NonEmptyText, LimitSpec] = {}  # by the name of an agent or model, for all workers together
+    prices: dict[NonEmptyText, Price] = {}  # by model, for those that the farm does not know or knows wrong
     agents: Any = None  # read one by one, each by its kind
+    schedules: Any = None  # read one by one, by who has some
 
 
 @dataclass(frozen=True)
@@ -50,8 +72,11 @@ class Settings:
     isolation: Isolation | None = None
     network: bool = True
     retries: int = DEFAULT_RETRIES
+    judge: JudgeEntry = _NO_JUDGE_ENTRY
     limits: Mapping[str, LimitSpec] = field(default_factory=dict)
+    prices: Mapping[str, Price] = field(default_factory=dict)
     agents: Mapping[str, AgentBase] = field(default_factory=dict)
+    schedules: Mapping[str, ScheduleSpec] = field(default_factory=dict)
 
     def agent_spec(self, name: str) -> AgentBase | None:
         """Give the agent that a case means by a name: one of farm.yaml's, else a kind."""
@@ -65,6 +90,13 @@ class Settings:
             return f'agent "{name}" needs options: name it under "agents" in {FARM_FILE}'
         known = [*self.agents, *AGENT_SPECS, *AGENT_ALIASES]
         return f'unknown agent "{name}"; ' + (did_you_mean(name, known) or f"known are {', '.join(known)}")
+
+    def explain_judge(self, name: str) -> str | None:
+        """Say why an agent can't judge; None if it can."""
+        spec = self.agent_spec(name)
+        if spec is None:
+            return self.explain_agent(name)
+        return f'agent "{name}" can\'t judge: it answers no questions' if spec.kind in _NO_JUDGES else None
 
 
 @cache
@@ -119,11 +151,20 @@ def _read_farm_file(path: Path) -> Settings:
         raise InputError([document.problem((), "must be a mapping, such as `agent: claude`")])
     agents = _read_agents(document, problems)
     read = check(FarmFile, document.data, document, (), problems, FARM_FILE) or FarmFile()
-    settings = Settings(**{**dict(read), "agents": agents})
+    settings = Settings(**{**dict(read), "agents": agents, "schedules": {}})
     if settings.workspace and not (path.parent / settings.workspace).is_dir():
         problems.add(document, ("workspace",), f'workspace "{settings.workspace}" is not a directory')
     if settings.agent and settings.agent_spec(settings.agent) is None:
         problems.add(document, ("agent",), settings.explain_agent(settings.agent))
+    if settings.judge.agent and (wrong := settings.explain_judge(settings.judge.agent)):
+        problems.add(document, ("judge", "agent"), wrong)
+    for name, agent in agents.items():
+        api = getattr(agent, "api", None)
+        if api is not None and not (path.parent / api.removeprefix(SCRIPTED_API)).is_file():
+            told = f'there is no file "{api.removeprefix(SCRIPTED_API)}" beside {FARM_FILE}'
+            problems.add(document, ("agents", name, "api"), told)
+    if document.data.get("schedules") is not None:
+        settings = replace(settings, schedules=_read_schedules(document, path.parent, settings, problems))
     problems.raise_if_any()
     return settings
 
@@ -146,3 +187,35 @@ def _read_agents(document: Document, problems: Problems) -> dict[str, AgentBase]
         elif spec := check(AGENT_SPECS[kind], {**entry, "kind": kind}, document, path, problems):
             agents[name] = spec
     return agents
+
+
+def _read_schedules(
+    document: Document, root: Path, settings: Settings, problems: Problems
+) -> dict[str, ScheduleSpec]:
+    from farm.model.schedule import SCHEDULE_NAME, ScheduleSpec  # not at the top: few have any
+
+    raw = document.data["schedules"]
+    if not isinstance(raw, dict):
+        problems.add(document, ("schedules",), '"schedules" must be a mapping of names to schedules')
+        return {}
+    if raw and settings.name is None and "name" not in document.data:
+        # Else it would be a directory's name, and a run of two checkouts would be two runs.
+        told = 'schedules need a suite with a name: give this file one, such as "name: my-project"'
+        problems.add(document, ("schedules",), told, of_key=True)
+    schedules = {}
+    for name, entry in raw.items():
+        path = ("schedules", name)
+        if not SCHEDULE_NAME.fullmatch(str(name)):
+            told = f'"{name}" is no name for a schedule: letters, digits, "-", "_" and "." only'
+            problems.add(document, path, told, of_key=True)
+        read = check(ScheduleSpec, entry, document, path, problems, "a schedule")
+        if read is None:
+            continue
+        schedules[name] = read
+        for at, written in enumerate(read.paths):
+            if not os.path.exists(root / written):  # noqa: PTH110 — not exists(): it raises where we may not look
+                told = f'there is no "{written}" beside {FARM_FILE}'
+                problems.add(document, (*path, "paths", at), told)
+        if read.agent and settings.agent_spec(read.agent) is None:
+            problems.add(document, (*path, "agent"), settings.explain_agent(read.agent))
+    return schedules

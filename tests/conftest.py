@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from farm.sessions.sandbox import sandbox_availability
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture
@@ -37,3 +43,22 @@ def claude_cli() -> Path:
             pytest.fail(reason)
         pytest.skip(reason)
     return CLAUDE
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Give a real Chromium without a screen; skip without it, but not in CI."""
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        reason = "Chromium is not installed; `make system` does it, as root on Debian"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    quiet = ("no-first-run", "disable-background-networking", "disable-component-update", "disable-sync")
+    switches = [f"--{name}" for name in ("no-sandbox", "disable-gpu", "disable-quic", *quiet)]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=switches)
+        yield browser
+        browser.close()

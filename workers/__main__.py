@@ -1,4 +1,4 @@
-"""Start a worker: what `farm worker` and the embedded engine run."""
+"""Start a worker or a beat: what `farm worker`, the embedded engine and `farm beat` run."""
 
 from __future__ import annotations
 
@@ -8,22 +8,32 @@ import os
 import sys
 import threading
 
-from farm.queue.names import URL_VARIABLE
+_BEAT_OPTIONS = ("max-interval", "pidfile", "logfile")
 
 
 def main() -> None:
-    """Start a worker with Celery's arguments made from ours."""
+    """Start a worker, or a beat, with Celery's arguments made from ours."""
     parser = argparse.ArgumentParser(prog="farm worker")
     parser.add_argument("--embedded", action="store_true")
+    parser.add_argument("--beat", action="store_true")
     parser.add_argument("--concurrency", type=int, default=4)
     parser.add_argument("--pool", choices=("threads", "prefork"), default="threads")
     parser.add_argument("--name", default=None)
     parser.add_argument("--loglevel", default="INFO")
+    for option in _BEAT_OPTIONS:
+        parser.add_argument(f"--{option}", default=None)
     arguments = parser.parse_args()
     if arguments.embedded:
         sys.exit(_run_embedded(arguments.concurrency))
     from celery.bin.celery import celery
 
+    if arguments.beat:
+        celery_arguments = ["beat", "--loglevel", arguments.loglevel]
+        for option in _BEAT_OPTIONS:
+            if (value := getattr(arguments, option.replace("-", "_"))) is not None:
+                celery_arguments += [f"--{option}", value]
+        celery.main(args=["--quiet", "--app", "workers.app", *celery_arguments])
+        return
     celery_arguments = ["worker", "--concurrency", str(arguments.concurrency)]
     celery_arguments += ["--pool", arguments.pool, "--loglevel", arguments.loglevel]
     if arguments.name:
@@ -35,8 +45,7 @@ def main() -> None:
 def _run_embedded(concurrency: int) -> int:
     """Run the worker of one embedded run: for nobody else, so nobody needs to hear of it or to talk to it."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _share_temporary_directory()
-    # Imports make many objects and no garbage; and what is frozen stays shared with the pool.
+    # Imports make many objects and no garbage, and later collections need not look at them again.
     gc.disable()
     from workers.app import app
 
@@ -48,7 +57,7 @@ def _run_embedded(concurrency: int) -> int:
     app.conf.worker_enable_remote_control = False
     # Not by Celery's command line: to import that takes a quarter of a second.
     worker = app.Worker(
-        pool_cls="prefork",
+        pool_cls="threads",
         concurrency=concurrency,
         loglevel="WARNING",
         quiet=True,
@@ -58,15 +67,6 @@ def _run_embedded(concurrency: int) -> int:
     )
     worker.start()
     return worker.exitcode or 0
-
-
-def _share_temporary_directory() -> None:
-    """Let the pool's own files lie beside the server's socket: nobody else would remove them at our end."""
-    from multiprocessing.process import current_process
-    from urllib.parse import urlsplit
-
-    socket = urlsplit(os.environ[URL_VARIABLE]).path
-    current_process()._config["tempdir"] = os.path.dirname(socket)  # type: ignore[attr-defined]  # noqa: PTH120
 
 
 def _end_with_parent() -> None:

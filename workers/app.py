@@ -7,10 +7,12 @@ import os
 from celery import Celery
 from kombu import Exchange, Queue
 
+from farm.agents.availability import usable_agents
 from farm.agents.registry import AGENTS
 from farm.errors import FarmError
 from farm.queue.broker import Broker, broker_from_environment
 from farm.queue.names import AGENTS_VARIABLE, CONTROL_QUEUE, URL_VARIABLE, agent_queue
+from workers.pool import use_for_threads
 from workers.transport import use_for_redis
 
 
@@ -32,7 +34,7 @@ def _agents() -> tuple[str, ...]:
         return tuple(AGENTS)  # there is no other worker: who can't run says so as a result
     told = os.environ.get(AGENTS_VARIABLE)
     if told is None:
-        return tuple(kind for kind, agent in AGENTS.items() if agent.availability().usable)
+        return usable_agents()
     kinds = tuple(kind.strip() for kind in told.split(",") if kind.strip())
     if unknown := [kind for kind in kinds if kind not in AGENTS]:
         raise SystemExit(f"farm: unknown kind of agent {', '.join(unknown)}; known are {', '.join(AGENTS)}")
@@ -40,6 +42,7 @@ def _agents() -> tuple[str, ...]:
 
 
 use_for_redis()
+use_for_threads()
 broker = _broker()
 app: Celery = broker.celery
 # Each with an exchange and a key of its own: by default all would share one, and get each other's messages.
@@ -49,3 +52,4 @@ app.conf.task_queues = [
     for name in (CONTROL_QUEUE, *(agent_queue(kind) for kind in _agents()))
 ]
 app.conf.imports = ("workers.tasks", "workers.lifecycle")
+app.conf.beat_scheduler = "farm.queue.scheduler:Scheduler"  # the schedules of farm.yaml

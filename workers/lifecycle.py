@@ -9,19 +9,26 @@ import socket
 import sys
 import threading
 import time
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from celery import signals
+from celery.worker.control import inspect_command
 
 from farm.errors import FarmError
 from farm.queue.carry_out import prepare
+from farm.queue.connection import shown
+from farm.queue.figures import parse_address
 from farm.queue.janitor import Janitor
 from farm.queue.ledger import WorkerRecord
-from farm.queue.names import GRACE_VARIABLE
+from farm.queue.names import GRACE_VARIABLE, METRICS_VARIABLE
 from farm.sessions.guarding import start_guard
 from farm.sessions.leftovers import remove_leftovers
 from workers.app import broker
-from workers.place import start_draining, work_place
+from workers.place import start_draining, tally, work_place
+
+if TYPE_CHECKING:
+    from workers.metrics import Metrics
 
 _DEFAULT_GRACE_SECONDS = 30.0
 
@@ -38,6 +45,7 @@ def _prepare(**_: Any) -> None:
     work_place()
     start_guard()
     prepare()
+    _metrics()
 
 
 @signals.worker_process_init.connect
@@ -61,8 +69,12 @@ def _begin(sender: Any, **_: Any) -> None:
         agents=tuple(q.name.removeprefix("agent.") for q in queues if q.name.startswith("agent.")),
         concurrency=sender.pool.num_processes,
         started_at_ms=round(time.time() * 1000),
+        key_id=broker.signer.key_id,
     )
-    threading.Thread(target=_keep_house, args=(record,), name="farm-janitor", daemon=True).start()
+    janitor = Janitor(broker, record.name)
+    threading.Thread(target=_keep_house, args=(record, janitor), name="farm-janitor", daemon=True).start()
+    if (metrics := _metrics()) is not None:
+        metrics.serve(janitor)
 
 
 @signals.worker_shutting_down.connect
@@ -81,8 +93,16 @@ def _leave(**_: Any) -> None:
         _log.warning("could not say good-bye: %s", error)
 
 
-def _keep_house(record: WorkerRecord) -> None:
-    janitor = Janitor(broker, record.name)
+@inspect_command()
+def stats(state: Any, **_: Any) -> dict[str, Any]:
+    """Answer as Celery does, but without a password: the address of a socket would have it."""
+    told: dict[str, Any] = state.consumer.controller.stats()
+    if isinstance(place := told.get("broker"), dict):
+        place["hostname"] = shown(str(place.get("hostname")))
+    return told
+
+
+def _keep_house(record: WorkerRecord, janitor: Janitor) -> None:
     _remove_leftovers()
     while True:
         try:
@@ -93,6 +113,21 @@ def _keep_house(record: WorkerRecord) -> None:
         except Exception:  # noqa: BLE001
             _log.exception("the janitor stumbled")  # and goes on: without it, what is lost stays lost
         time.sleep(_KEEP_HOUSE_EVERY_SECONDS)
+
+
+@cache
+def _metrics() -> Metrics | None:
+    """Give the figures of this worker, if they are asked for; end it if they can't be served there."""
+    counts = tally()
+    if counts is None:
+        return None
+    from workers.metrics import Metrics
+
+    told = os.environ[METRICS_VARIABLE]
+    try:
+        return Metrics(parse_address(told), broker, counts)
+    except (FarmError, OSError) as error:
+        raise SystemExit(f"farm: {METRICS_VARIABLE}={told}: figures can't be served there: {error}") from None
 
 
 def _remove_leftovers() -> None:

@@ -9,9 +9,11 @@ from functools import cache
 
 from farm.queue.caching import cache_directory
 from farm.queue.carry_out import WorkPlace
+from farm.queue.ended import Ended
 from farm.queue.heartbeat import Heartbeat
-from farm.queue.names import WORKER_NAME_VARIABLE
+from farm.queue.names import METRICS_VARIABLE, WORKER_NAME_VARIABLE
 from workers.app import broker
+from workers.tally import Tally
 
 # One byte that the pool's processes share with the worker's: not 0 once sessions must end.
 _draining = mmap.mmap(-1, 1)
@@ -26,6 +28,19 @@ def work_place() -> WorkPlace:
         heartbeat=Heartbeat(broker.ledger, lease_ms=broker.lease_ms, is_draining=is_draining),
         cache_directory=cache_directory(),
     )
+
+
+@cache
+def tally() -> Tally | None:
+    """Give where trials are counted; None if nobody asked for figures."""
+    is_wanted = os.environ.get(METRICS_VARIABLE) and not broker.is_embedded
+    return Tally() if is_wanted else None
+
+
+def note(ended: Ended) -> None:
+    """Count what became of a trial, if anybody does."""
+    if (counts := tally()) is not None:
+        counts.note(ended)
 
 
 def start_draining() -> None:

@@ -11,6 +11,7 @@ from typing import Protocol
 from farm.model.agent import AgentBase
 from farm.model.base import JsonValue
 from farm.model.messages import ToolCall
+from farm.model.prices import Price
 from farm.model.suite import Case
 from farm.model.transcript import Transcript
 from farm.sessions.process import DEFAULT_OUTPUT_LIMIT_BYTES, ProcessResult, check_not_stopped, run_process
@@ -41,6 +42,7 @@ class Session:
     sandbox: Sandbox | None = None  # what confines every process of the session; None: nothing does
     tools: bool = True  # False: it may only answer, as a judge does
     answer_schema: dict[str, JsonValue] | None = None  # what its final text must be, where it can be made to
+    prices: Mapping[str, Price] = field(default_factory=dict)  # farm.yaml's own, by model
 
     def run_command(
         self,

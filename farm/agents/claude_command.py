@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import urlsplit
+from collections.abc import Iterator
 
 from farm.agents.attachments import copy_attachments
 from farm.agents.base import Session
+from farm.agents.cli_program import CliProgram
+from farm.agents.headless import HeadlessCommand, past_proxies, secrets_from_environment
 from farm.agents.prompt import prompt_text
 from farm.errors import SessionError
 from farm.model.agent import ClaudeSpec
 
-PROGRAM_VARIABLE = "FARM_CLAUDE_PATH"  # which Claude Code this machine has, if not the one in PATH
+PROGRAM = CliProgram("claude", "FARM_CLAUDE_PATH", "@anthropic-ai/claude-code")
 
 _SWITCHES = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -31,66 +29,32 @@ _SWITCHES = {
 }
 # Linux takes no longer argument than 128 KiB.
 _MAX_ARGUMENT_BYTES = 100_000
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# Of a session that may only answer: the CLI's own, for a programmer with tools, is long and would be paid for.
+_ANSWER_ONLY = "Answer what you are asked. You have no tools to work with."
 
 
-@dataclass(frozen=True)
-class ClaudeCommand:
-    """All that starts one session."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    stdin: bytes
-    program: Path
-    secrets: Mapping[str, str]  # what of the environment nobody may see
-
-
-def find_program(executable: str | None = None) -> Path | None:
-    """Find the CLI: what an author named, what this machine's FARM_CLAUDE_PATH names, else `claude`."""
-    found = shutil.which(executable or os.environ.get(PROGRAM_VARIABLE) or "claude")
-    return Path(found).absolute() if found else None
-
-
-def missing_program(executable: str | None = None) -> str:
-    """Say that there is no CLI, and what to do."""
-    told = os.environ.get(PROGRAM_VARIABLE)
-    if executable:
-        return f'there is no program "{executable}", which the agent\'s `executable` names'
-    if told:
-        return f'there is no program "{told}", which {PROGRAM_VARIABLE} names'
-    return (
-        "there is no program `claude` in PATH; install it (`npm install -g @anthropic-ai/claude-code`), "
-        f"or set {PROGRAM_VARIABLE}"
-    )
-
-
-def make_command(session: Session, spec: ClaudeSpec) -> ClaudeCommand:
+def make_command(session: Session, spec: ClaudeSpec) -> HeadlessCommand:
     """Decide how a session is started; writes what the CLI has to read into its config directory."""
-    program = find_program(spec.executable)
-    if program is None:
-        raise SessionError("agent_unavailable", missing_program(spec.executable), retryable=False)
+    program = PROGRAM.require(spec.executable)
     files = copy_attachments(session, session.workspace.config / "files")
     prompt = prompt_text(session.case.input_messages, files)
     # The CLI would take a leading hyphen for an option.
     fits = not prompt.startswith("-") and "\0" not in prompt
     fits = fits and len(prompt.encode(errors="replace")) <= _MAX_ARGUMENT_BYTES
-    env = _environment(session, spec)
-    effective = {**env, **spec.env, **session.case.env}
-    return ClaudeCommand(
+    return HeadlessCommand(
         # The prompt first: a list option would take it for one more of its values.
         argv=(str(program), "-p", *([prompt] if fits else []), *_arguments(session, spec, bool(files))),
-        env=env,
+        env=_environment(session, spec),
         stdin=b"" if fits else prompt.encode(errors="replace"),
         program=program,
-        secrets={name: effective[name] for name in spec.secrets if name in effective},
     )
 
 
 def _environment(session: Session, spec: ClaudeSpec) -> dict[str, str]:
     config = session.workspace.config / "claude"
     config.mkdir(exist_ok=True)
-    env = {name: os.environ[name] for name in spec.secrets if name in os.environ}
-    env |= {
+    env = {
+        **secrets_from_environment(spec.secrets),
         **_SWITCHES,
         "CLAUDE_CONFIG_DIR": str(config),
         "CLAUDE_CODE_TMPDIR": str(session.workspace.tmp),
@@ -103,17 +67,8 @@ def _environment(session: Session, spec: ClaudeSpec) -> dict[str, str]:
         env["CLAUDE_CODE_MAX_RETRIES"] = str(spec.max_retries)
     if spec.base_url is not None:
         env["ANTHROPIC_BASE_URL"] = spec.base_url
-        env |= _past_proxies(spec.base_url)
+        env |= past_proxies(spec.base_url)
     return env
-
-
-def _past_proxies(base_url: str) -> dict[str, str]:
-    """No proxy leads to this machine's own loopback."""
-    if urlsplit(base_url).hostname not in _LOOPBACK:
-        return {}
-    told = os.environ.get("NO_PROXY") or os.environ.get("no_proxy")
-    names = ",".join([*([told] if told else []), *_LOOPBACK])
-    return {"NO_PROXY": names, "no_proxy": names}
 
 
 def _arguments(session: Session, spec: ClaudeSpec, has_files: bool) -> Iterator[str]:
@@ -126,11 +81,16 @@ def _arguments(session: Session, spec: ClaudeSpec, has_files: bool) -> Iterator[
         "--max-turns": session.case.max_turns or spec.max_turns,
         "--max-budget-usd": session.case.max_cost_usd or spec.max_budget_usd,
         "--append-system-prompt": spec.append_system_prompt,
+        "--system-prompt": None if session.tools else _ANSWER_ONLY,
+        "--json-schema": None if session.answer_schema is None else json.dumps(session.answer_schema),
     }
     for name, value in options.items():
         if value is not None:
             yield from (name, str(value))
     yield from spec.extra_args
+    if not session.tools:
+        yield from ("--tools", "")
+        return  # what follows is about tools, and files for them
     lists = {
         "--allowedTools": spec.allowed_tools,
         "--disallowedTools": spec.disallowed_tools,

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from farm.agents.api_errors import api_error
 from farm.agents.claude_messages import Conversation, milliseconds_between, parse_timestamp
-from farm.agents.claude_stream import add_usage, api_error
+from farm.agents.claude_stream import add_usage
 from farm.agents.records import Record, read_records
 from farm.agents.wire import WireError, usage_of
 from farm.errors import SessionError

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
+from farm.agents.api_errors import api_error
 from farm.agents.claude_messages import Conversation
 from farm.agents.records import Record
 from farm.agents.wire import WireError, count, number, usage_of
@@ -18,14 +20,6 @@ _LINE_TYPES = frozenset({"system", "assistant", "user", "result", "stream_event"
 # A line has one of these too: other programs have a `type` as well.
 _STREAM_KEYS = frozenset({"session_id", "message", "subtype"})
 
-_ERRORS_BY_STATUS = {
-    400: "bad_request",
-    401: "authentication",
-    403: "authentication",
-    413: "bad_request",
-    429: "rate_limited",
-    529: "api_overloaded",
-}
 # What the last line of the agent says where no request was made, or no status came back.
 _ERRORS_BY_WORD = {
     "authentication_failed": ("authentication", False),
@@ -34,6 +28,24 @@ _ERRORS_BY_WORD = {
     "rate_limit": ("rate_limited", True),
 }
 _ERRORS_BY_SUBTYPE = {"error_max_turns": "max_turns", "error_max_budget_usd": "max_budget"}
+
+
+class ClaudeStream:
+    """How Claude Code writes down a session."""
+
+    call_mark = b'tool_use"'
+
+    def has_end(self, records: Sequence[Record]) -> bool:
+        """Say whether there is a result."""
+        return any(record.data.get("type") == "result" for record in records)
+
+    def transcript(self, records: Sequence[Record], *, cut_off: bool = False) -> Transcript:
+        """Turn the lines into a transcript; raise SessionError if the session did not end with success."""
+        return transcript_of_stream(records, cut_off=cut_off)
+
+    def tool_calls_of_line(self, data: Any) -> Iterator[ToolCall]:
+        """Give the calls that a line tells of, while the session goes on."""
+        return tool_calls_of_line(data)
 
 
 def is_stream(records: Iterable[Record]) -> bool:
@@ -70,7 +82,8 @@ def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) ->
             model=_text(started.get("model")),
             # `--output-format json` prints the result alone: what was called can't be told from it.
             output_messages=messages or None,
-            final_text=text if isinstance(text, str) and text else conversation.final_text(),
+            final_text=_structured(end.data)
+            or (text if isinstance(text, str) and text else conversation.final_text()),
             usage=_usage(end.data),
             cost_usd=number(end.data.get("total_cost_usd"), "total_cost_usd"),
             duration_ms=number(end.data.get("duration_ms"), "duration_ms"),
@@ -95,14 +108,6 @@ def tool_calls_of_line(data: Any) -> Iterator[ToolCall]:
                 yield ToolCall(tool=tool, input=block.get("input"), id=call_id, parent_id=parent_id)
 
 
-def api_error(status: Any, message: str) -> SessionError:
-    """Classify an error of the API by its HTTP status; without one, the connection failed."""
-    known = isinstance(status, int)
-    kind = _ERRORS_BY_STATUS.get(status, "api_error") if known else "api_error"
-    retryable = not known or status in (408, 409, 429) or status >= 500
-    return SessionError(kind, message, retryable=retryable)
-
-
 def _check_success(end: Mapping[str, Any], records: Sequence[Record]) -> None:
     subtype = end.get("subtype")
     if end.get("is_error") is False and subtype == "success":
@@ -123,6 +128,12 @@ def _reason(end: Mapping[str, Any]) -> str:
     errors = end.get("errors")
     told = [error for error in errors if isinstance(error, str)] if isinstance(errors, list) else []
     return "; ".join(told) or _text(end.get("result")) or f"the session ended with {end.get('subtype')}"
+
+
+def _structured(end: Mapping[str, Any]) -> str | None:
+    """Give the answer that a `--json-schema` asked for."""
+    answer = end.get("structured_output")
+    return None if answer is None else json.dumps(answer, ensure_ascii=False)
 
 
 def _usage(end: Mapping[str, Any]) -> Usage | None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from farm.agents.anthropic_api import AnthropicAgent
 from farm.agents.base import Agent
 from farm.agents.claude_code import ClaudeAgent
+from farm.agents.codex import CodexAgent
 from farm.agents.command import CommandAgent
+from farm.agents.gemini import GeminiAgent
+from farm.agents.opencode import OpencodeAgent
 from farm.agents.replay import ReplayAgent
 from farm.agents.scripted import ScriptedAgent
-from farm.agents.unavailable import UnavailableAgent
 
 AGENTS: dict[str, Agent] = {
     "claude": ClaudeAgent(),
-    "anthropic": UnavailableAgent("anthropic"),
+    "anthropic": AnthropicAgent(),
     "command": CommandAgent(),
-    "codex": UnavailableAgent("codex"),
-    "gemini": UnavailableAgent("gemini"),
-    "opencode": UnavailableAgent("opencode"),
+    "codex": CodexAgent(),
+    "gemini": GeminiAgent(),
+    "opencode": OpencodeAgent(),
     "replay": ReplayAgent(),
     "scripted": ScriptedAgent(),
 }

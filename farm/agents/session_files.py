@@ -1,7 +1,7 @@
 """Turn a recorded session in a file, whatever wrote it, into a Transcript; and write one.
 
-Four forms, told apart by their content: our own transcript, a Claude Code session log, a stream-json
-capture, and the output of a `command` agent.
+Told apart by their content: our own transcript, a Claude Code session log, what the CLIs of Claude Code,
+Codex, Gemini and OpenCode print as a stream of JSON lines, and the output of a `command` agent.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from pydantic import ValidationError
 
 from farm.agents.claude_log import is_log, read_subagent_records, transcript_of_log
 from farm.agents.claude_stream import is_stream, transcript_of_stream
+from farm.agents.codex_stream import CodexStream
+from farm.agents.gemini_stream import GeminiStream
+from farm.agents.opencode_stream import OpencodeStream
 from farm.agents.records import Record, Records, read_records
 from farm.agents.wire import WireError, has_output, transcript_of_output
 from farm.errors import InputError, Problem
@@ -37,6 +40,9 @@ def read_session(path: Path, *, case_id: str | None = None, file: str | None = N
         return transcript_of_log(records.items, read_subagent_records(path), cut_off=cut_off)
     if is_stream(records.items):
         return transcript_of_stream(records.items, cut_off=cut_off)
+    for form in (CodexStream(), GeminiStream(), OpencodeStream()):
+        if form.is_stream(records.items):
+            return form.transcript(records.items, cut_off=cut_off)
     return read_output(records, file, case_id)
 
 
@@ -47,7 +53,7 @@ def read_output(records: Records, file: str, case_id: str | None) -> Transcript:
     record = _choose(records.items, file, case_id)
     if not has_output(record.data):
         raise record.problem(
-            "not a recorded session: neither a Claude session log, a stream-json capture, a transcript, "
+            "not a recorded session: neither a Claude session log, a CLI's stream of JSON, a transcript, "
             "nor an object with text, output_messages or trace"
         )
     try:

@@ -46,6 +46,7 @@ class ToolUse:
     timeout_seconds: float
     stop: threading.Event = field(default_factory=threading.Event)
     sandbox: Sandbox | None = None
+    readable: Path | None = None  # another of the trial's directories that may be read, and not written
 
     def text(self, name: str, default: str | None = None) -> str:
         """Get a text parameter; one without a default is required."""
@@ -68,15 +69,21 @@ class ToolUse:
             raise ToolError(f"{name} must be true or false")
         return value
 
-    def path(self, name: str, default: str | None = None) -> Path:
-        """Get a path parameter, its links resolved, which must lie in the workspace."""
+    def path(self, name: str, default: str | None = None, *, to_read: bool = False) -> Path:
+        """Get a path parameter, its links resolved, which must lie in the workspace.
+
+        Between this and its use nobody can put a link there: what a command leaves running is killed with it.
+        """
         given = self.text(name, default)
-        root = self.workspace.directory.resolve()
+        allowed = [self.workspace.directory, *([self.readable] if to_read and self.readable else [])]
+        # Only what holds the trial's directories is resolved: in their place the agent may have put links.
+        root = self.workspace.root.resolve()
+        roots = [root / directory.relative_to(self.workspace.root) for directory in allowed]
         try:
-            path = (root / given).resolve()
+            path = (roots[0] / given).resolve()
         except (OSError, ValueError, RuntimeError) as error:
             raise ToolError(f"{given!r} is no usable path: {error}") from None
-        if not path.is_relative_to(root):
+        if not any(path.is_relative_to(root) for root in roots):
             raise ToolError(f"{given} is outside the workspace")
         return path
 
@@ -98,7 +105,7 @@ def run_workspace_tool(tool: str, use: ToolUse) -> ToolResult:
 
 
 def _read(use: ToolUse) -> ToolResult:
-    path = use.path("file_path")
+    path = use.path("file_path", to_read=True)
     first = use.whole_number("offset", 1)
     lines = _read_text(path).split("\n")
     chosen = lines[first - 1 : first - 1 + use.whole_number("limit", _DEFAULT_READ_LINES)]
@@ -160,14 +167,14 @@ def _bash(use: ToolUse) -> ToolResult:
 
 
 def _glob(use: ToolUse) -> ToolResult:
-    directory = use.path("path", ".")
+    directory = use.path("path", ".", to_read=True)
     names = find_files(directory, use.text("pattern"))
     return ToolResult("\n".join(str(directory / name) for name in names) or "No files found")
 
 
 def _grep(use: ToolUse) -> ToolResult:
     found = search_files(
-        use.path("path", "."),
+        use.path("path", ".", to_read=True),
         use.text("pattern"),
         glob=use.text("glob", "**"),
         output_mode=use.text("output_mode", "files_with_matches"),

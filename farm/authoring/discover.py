@@ -83,6 +83,11 @@ def _may_be_read(entry: os.DirEntry[str]) -> bool:
         return True
 
 
+def is_wanted(relative: str, pattern: str) -> bool:
+    """Say whether a search with a pattern would give a file of a directory."""
+    return _wanted(relative, relative.rpartition("/")[2], expand_braces(pattern))
+
+
 def _wanted(relative: str, name: str, patterns: list[str] | None) -> bool:
     if patterns is None:
         return name.endswith(ENDINGS)

@@ -23,6 +23,12 @@ from farm.model.evaluator import (
     ToolCallSpec,
     WeightedAverage,
 )
+from farm.model.evaluator.judges import (
+    AGGREGATOR_VARIABLE,
+    TEMPLATE_VARIABLES,
+    VARIABLE_ALIASES,
+    template_variables,
+)
 from farm.model.patterns import PatternError, compile_regex
 from farm.model.tool_names import canonical_tool_name, nearly_known_parameter
 
@@ -107,6 +113,7 @@ class EvaluatorEntries:
             self._check_expected_calls(spec, path)
         elif isinstance(spec, LlmJudgeSpec):
             self._check_agent(spec.agent, (*path, "agent"))
+            self._check_template(spec, path)
         elif isinstance(spec, StdoutReviewSpec):
             self._check_agent(spec.stdout.agent, (*path, "stdout", "agent"))
         return spec
@@ -130,8 +137,19 @@ class EvaluatorEntries:
                 self._problem((*path, name), wrong)
 
     def _check_agent(self, judge: str | None, path: KeyPath) -> None:
-        if judge is not None and self._settings.agent_spec(judge) is None:
-            self._problem(path, self._settings.explain_agent(judge))
+        if judge is not None and (wrong := self._settings.explain_judge(judge)):
+            self._problem(path, wrong)
+
+    def _check_template(self, spec: LlmJudgeSpec, path: KeyPath) -> None:
+        for name in sorted(template_variables(spec.prompt or "")):
+            shown = f'"{{{{{name}}}}}"'
+            if name not in TEMPLATE_VARIABLES:
+                known = (*TEMPLATE_VARIABLES, *VARIABLE_ALIASES)
+                meant = did_you_mean(name, known) or f"known are {', '.join(known)}"
+                self._problem((*path, "prompt"), f"the prompt uses an unknown variable {shown}; {meant}")
+            elif name == AGGREGATOR_VARIABLE and path[-1:] != ("aggregator",):
+                message = f"only a composite's aggregator has {shown}: the members' verdicts"
+                self._problem((*path, "prompt"), message)
 
     def _composite(self, data: dict[str, Any], path: KeyPath) -> EvaluatorBase | None:
         found = len(self._problems)

@@ -33,9 +33,13 @@ def load_suite(
     pattern: str | None = None,
     recursive: bool = True,
     settings: Settings | None = None,
+    root: Path | None = None,
 ) -> Suite:
-    """Load everything that the paths lead to; raise one InputError with all problems of all files."""
-    root = find_root(paths)
+    """Load everything that the paths lead to; raise one InputError with all problems of all files.
+
+    `root` is for those who know the suite root: the paths may be only some of the suite's, and lie deeper.
+    """
+    root = root or find_root(paths)
     settings = settings or load_settings(root)
     candidates = discover(paths, pattern, recursive=recursive)
     with _no_garbage_collection():

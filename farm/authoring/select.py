@@ -13,7 +13,7 @@ def select_cases(
     suite: Suite, *, ids: Sequence[str] = (), tags: Sequence[str] = (), trials: int | None = None
 ) -> Suite:
     """Keep the cases with one of the ids (globs) and one of the tags; set how often each is tried."""
-    by_id = {pattern: {case.id for case in suite.cases if _is_id(pattern, case.id)} for pattern in ids}
+    by_id = {pattern: {case.id for case in suite.cases if is_id(pattern, case.id)} for pattern in ids}
     by_tag = {tag: {case.id for case in suite.cases if tag in case.tags} for tag in tags}
     asked = {
         **{f"--case {pattern}": found for pattern, found in by_id.items()},
@@ -38,5 +38,6 @@ def select_cases(
     return suite.model_copy(update={"cases": tuple(cases)})
 
 
-def _is_id(pattern: str, case_id: str) -> bool:
+def is_id(pattern: str, case_id: str) -> bool:
+    """Say whether a case is meant by a pattern: its id, or a glob."""
     return pattern == case_id or glob_matches(pattern, case_id)

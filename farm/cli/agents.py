@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from argparse import ArgumentParser, Namespace
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from farm.agents.registry import AGENTS
+from farm.agents.availability import ask_agents
+from farm.agents.base import Availability
 from farm.cli.options import echo, painter
-from farm.model.agent import AGENT_SPECS
-from farm.settings import find_root, load_settings
+from farm.model.agent import AGENT_ALIASES, AGENT_SPECS, DEFAULT_AGENT, AgentBase, CommandSpec
+from farm.reporting.terminal import safe
+from farm.settings import Settings, find_root, load_settings
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -19,22 +23,79 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    """List the agents that a case can name, every kind and those of farm.yaml, and which can run here."""
+    """List the agents that a case can name, every kind and those of farm.yaml, and which can run here.
+
+    For one that can't, it says what is missing and what to do. An asterisk marks the agent of cases that
+    name none.
+    """
     settings = load_settings(find_root([Path.cwd()]))
-    kinds = {
-        **{kind: kind for kind in AGENT_SPECS},
-        **{name: spec.kind for name, spec in settings.agents.items()},
-    }
-    available = {name: AGENTS[kind].availability() for name, kind in kinds.items()}
+    rows = list(_rows(settings, ask_agents()))
     if arguments.json:
-        rows = [{"name": name, "kind": kinds[name], **asdict(found)} for name, found in available.items()]
-        echo(json.dumps(rows, indent=2))
+        echo(json.dumps([asdict(row) for row in rows], indent=2))
         return 0
     paint = painter()
-    shown = {name: name if name == kind else f"{name} ({kind})" for name, kind in kinds.items()}
-    width = max(map(len, shown.values()))
-    for name, found in available.items():
-        mark = paint("✓", "green") if found.usable else paint("✗", "red")
-        about = found.version if found.usable else found.reason
-        echo(f"{mark} {shown[name]:<{width}}  {about or ''}".rstrip())
+    width = max(len(row.shown) for row in rows)
+    for row in rows:
+        mark = paint("✓", "green") if row.usable else paint("✗", "red")
+        echo(f"{mark} {row.shown:<{width}}  {safe(row.about)}".rstrip())
     return 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """An agent in a line."""
+
+    name: str
+    kind: str
+    usable: bool
+    version: str | None
+    reason: str | None  # why it can't run here, and what to do
+    model: str | None
+    default: bool
+    command: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """The name, with the kind if that is another."""
+        name = self.name if self.name == self.kind else f"{self.name} ({self.kind})"
+        return safe(f"{name} *" if self.default else name)
+
+    @property
+    def about(self) -> str:
+        """What there is to say of it."""
+        if not self.usable:
+            return self.reason or ""
+        return ", ".join(filter(None, (self.version, self.model, self.command)))
+
+
+def _rows(settings: Settings, found: Mapping[str, Availability]) -> Iterator[Row]:
+    default = settings.agent or DEFAULT_AGENT
+    if default not in settings.agents:
+        default = AGENT_ALIASES.get(default, default)
+    specs: dict[str, AgentBase | None] = dict.fromkeys(AGENT_SPECS)
+    specs |= settings.agents  # one of these may have the name of a kind
+    for name, spec in specs.items():
+        kind = spec.kind if spec is not None else name
+        availability = _own_program(spec) or found[kind]
+        yield Row(
+            name=name,
+            kind=kind,
+            usable=availability.usable,
+            version=availability.version,
+            reason=availability.reason,
+            model=spec.model if spec is not None else None,
+            default=name == default,
+            command=spec.command if isinstance(spec, CommandSpec) else None,
+        )
+
+
+def _own_program(spec: AgentBase | None) -> Availability | None:
+    """Look for the program that an agent of farm.yaml names instead of the usual one."""
+    executable: str | None = getattr(spec, "executable", None)
+    if executable is None:
+        return None
+    program = shutil.which(executable)
+    if program is None:
+        told = f'there is no program "{executable}", which its `executable` in farm.yaml names'
+        return Availability(usable=False, reason=told)
+    return Availability(usable=True, version=program)

@@ -12,10 +12,13 @@ from farm.authoring.select import select_cases
 from farm.cli.options import add_case_option, echo, existing_directory, given_path, painter
 from farm.evaluators.base import EvaluationContext
 from farm.evaluators.registry import judge
+from farm.judging import Judges
 from farm.model.suite import Case
 from farm.model.transcript import Transcript
 from farm.model.verdict import Verdict, mean_score, outcome_of
 from farm.reporting.terminal import results_line, safe, verdict_lines
+from farm.running import resolve_judges
+from farm.settings import Settings, load_settings
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -36,14 +39,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Judge a recorded session by the cases of a test file; no agent runs.
 
-    SESSION is a Claude session log, a stream-json capture, a transcript of the farm, or the output of a
-    command agent. The exit code is that of a run: 0 all passed, 1 some failed, 3 some could not be judged.
+    SESSION is a Claude session log, the stream of JSON that an agent's CLI printed (Claude Code, Codex,
+    Gemini, OpenCode), a transcript of the farm, or the output of a command agent. The exit code is that of a
+    run: 0 all passed, 1 some failed, 3 some could not be judged.
     """
     suite = select_cases(load_suite([arguments.test]), ids=arguments.case)
+    settings = load_settings(Path(suite.root))
     judged = []
     for case in suite.cases:
         transcript = read_session(arguments.session, case_id=case.id)
-        judged.append((case, _judge(case, transcript, Path(suite.root), arguments.workspace)))
+        judged.append((case, _judge(case, transcript, settings, Path(suite.root), arguments.workspace)))
     if arguments.json:
         echo(json.dumps([_as_json(case, verdicts) for case, verdicts in judged], indent=2))
     else:
@@ -52,8 +57,17 @@ def run(arguments: Namespace) -> int:
     return 1 if "failed" in outcomes else 3 if "errored" in outcomes else 0
 
 
-def _judge(case: Case, transcript: Transcript, root: Path, workspace: Path | None) -> tuple[Verdict, ...]:
-    context = EvaluationContext(case=case, transcript=transcript, files=root, workspace=workspace)
+def _judge(
+    case: Case, transcript: Transcript, settings: Settings, root: Path, workspace: Path | None
+) -> tuple[Verdict, ...]:
+    spec = settings.agent_spec(case.agent)
+    assert spec is not None  # the loader has seen to it
+    model = case.model or spec.model or settings.model
+    plans = resolve_judges(case, case.agent, spec, model, settings)
+    judges = Judges(case.id, plans, files=root, hidden=(root.resolve(),), prices=settings.prices)
+    context = EvaluationContext(
+        case=case, transcript=transcript, files=root, workspace=workspace, ask=judges.ask
+    )
     return tuple(judge(spec, context) for spec in case.evaluators)
 
 

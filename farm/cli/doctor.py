@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from farm.agents.registry import AGENTS
+from farm.agents.availability import ask_agents
 from farm.cli.options import echo, painter
 from farm.errors import FarmError
 from farm.queue.broker import Broker, broker_from_environment
@@ -18,6 +18,8 @@ from farm.queue.caching import cache_directory
 from farm.queue.connection import shown
 from farm.queue.examining import examine_broker, examine_server, examine_store
 from farm.queue.finding import reachable_broker
+from farm.queue.names import KEY_VARIABLE
+from farm.queue.submit import check_keys
 from farm.reporting.terminal import safe
 from farm.sessions.sandbox import sandbox_availability
 
@@ -96,6 +98,7 @@ def _fleet(broker: Broker) -> Iterator[Finding]:
         yield Finding("store", works=True, said=said, needed=False)
     if found.works:
         yield _workers(broker)
+        yield _signing(broker)
 
 
 def _workers(broker: Broker) -> Finding:
@@ -108,9 +111,24 @@ def _workers(broker: Broker) -> Finding:
     return Finding("workers", works=True, said=said, needed=False)
 
 
+def _signing(broker: Broker) -> Finding:
+    try:
+        check_keys(broker)
+    except FarmError as error:
+        return Finding("signing", works=False, said=str(error))
+    signer = broker.signer
+    if not signer.key:
+        told = f"{KEY_VARIABLE} is not set: who can write to the broker can run commands on its workers"
+        return Finding("signing", works=True, said=told, needed=False)
+    others = [worker.name for worker in broker.ledger.workers() if worker.key_id != signer.key_id]
+    if others:
+        told = f"these workers have another key, or none: {', '.join(others)}"
+        return Finding("signing", works=False, said=told)
+    return Finding("signing", works=True, said=f"on, with key {signer.key_id}", needed=False)
+
+
 def _agents() -> Iterator[Finding]:
-    for kind, agent in AGENTS.items():
-        found = agent.availability()
+    for kind, found in ask_agents().items():
         said = (found.version or "can run here") if found.usable else (found.reason or "can't run here")
         yield Finding(f"agent {kind}", works=found.usable, said=said, needed=False)
 

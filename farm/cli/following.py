@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
 from farm.cli.options import EXIT_INTERRUPTED, echo, painter
 from farm.cli.view import open_view
+from farm.cli.yardstick import Yardstick
 from farm.model.suite import Suite
 from farm.queue.broker import Broker
 from farm.queue.connection import LedgerError
 from farm.queue.embedded import Embedded
 from farm.queue.following import Update, fetch_report, follow_run
+from farm.reporting.formats import FORMATS, write_beside
 from farm.reporting.json import read_head
-from farm.reporting.summarize import exit_code, summarize_case
-from farm.reporting.terminal import suite_results_line
+from farm.reporting.summarize import summarize_case
+from farm.reporting.terminal import suite_results_lines
 
 _SESSIONS_END_SECONDS = 20.0
 
@@ -36,6 +39,7 @@ class FollowOptions:
     as_json: bool = False
     # Whether Ctrl-C ends the run: it is ours, or we only watch it.
     owns_run: bool = True
+    yardstick: Yardstick = field(default_factory=Yardstick)
 
 
 def follow_to_the_end(
@@ -73,25 +77,30 @@ def follow_to_the_end(
         else:
             echo(f"no longer watching; the run goes on, and `farm watch {run_id}` follows it", err=True)
         return EXIT_INTERRUPTED
-    code = show_end(fetch_report(broker, run_id, options.out), as_json=options.as_json)
+    path = fetch_report(broker, run_id, options.out)
+    write_beside(path)
+    show_end(path, as_json=options.as_json)
+    code = options.yardstick.measure(path, as_json=options.as_json)
     _tell_of_unknown_costs(broker, run_id)
     return EXIT_INTERRUPTED if interrupts.count else code
 
 
-def show_end(path: Path, *, as_json: bool) -> int:
-    """Show what came of a run, and give the exit code."""
+def show_end(path: Path, *, as_json: bool) -> None:
+    """Show what came of a run."""
     head = read_head(path)
     if as_json:
         echo(path.read_text(encoding="utf-8").rstrip())
     else:
-        echo(suite_results_line(head, painter()))
+        for line in suite_results_lines(head, painter()):
+            echo(line)
     echo(f"Report: {path}", err=as_json)
+    if not as_json and sys.stdout.isatty():  # for people; programs read report.json
+        echo(f"Page:   {path.with_name(FORMATS['html'].file)}")
     if head.state == "cancelled":
         echo(f"cancelled; `farm resume {head.run_id}` carries out the rest", err=True)
     if head.state == "over_budget":
         rest = f"`farm resume {head.run_id} --max-cost USD` carries out the rest"
         echo(f"stopped: what it may cost is used up; {rest}", err=True)
-    return exit_code(head)
 
 
 def _tell_of_unknown_costs(broker: Broker, run_id: str) -> None:

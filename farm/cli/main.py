@@ -27,13 +27,21 @@ COMMANDS = {
     "cancel": "end a run; what is done is kept",
     "resume": "carry out what has no result",
     "retry": "carry out again what errored or failed",
+    "regrade": "judge the sessions of a run again by its tests as they are now",
     "report": "print the report of a run that is over",
+    "compare": "say what has changed from one run to another",
+    "bless": "mark a run as the one that others are compared with",
+    "history": "list the runs that are over, or what became of one case",
     "check": "check test files, and run nothing",
     "analyze": "judge a recorded session by a test",
+    "log": "run an agent on a prompt, and show what it does",
     "schema": "print the JSON Schema of test files, for editors",
     "agents": "list the agents, and which of them can run here",
     "init": "start a project with tests that pass",
     "worker": "carry out cases of a fleet on this machine",
+    "beat": "submit the runs of farm.yaml's schedules when it is time",
+    "schedule": "list the schedules of farm.yaml, or run one now",
+    "flower": "watch the workers of a fleet and their tasks in a browser",
     "doctor": "say what works here, and what to do about the rest",
 }
 _MODULES = {"run": "submit"}
@@ -115,7 +123,12 @@ def _run(arguments: list[str]) -> int:
     module: Any = import_quickly(f"farm.cli.{_MODULES.get(name, name)}")
     parser = Parser(prog=f"farm {name}", description=cleandoc(module.run.__doc__))
     module.add_arguments(parser)
-    parsed = parser.parse_intermixed_args(arguments[1:])
+    own, passed_on = arguments[1:], []
+    if getattr(module, "PASSES_ON", False) and "--" in own:
+        at = own.index("--")
+        own, passed_on = own[:at], own[at + 1 :]
+    parsed = parser.parse_intermixed_args(own)
+    parsed.passed_on = passed_on  # to another program that has options of its own
     parsed.command = name  # one module may be two commands
     code: int = module.run(parsed)
     return code

@@ -78,6 +78,28 @@ def add_show_options(parser: argparse.ArgumentParser) -> None:
     add("-v", "--verbose", action="store_true", help="show tool calls as they happen, and every verdict")
 
 
+def add_yardstick_options(parser: argparse.ArgumentParser) -> None:
+    """Add what a run is held against."""
+    parser.add_argument(
+        "--baseline",
+        type=given,
+        metavar="RUN",
+        help="compare with this run: an id, a report.json, its directory, `latest`, or `blessed`",
+    )
+    parser.add_argument(
+        "--fail-on",
+        choices=("failure", "regression", "never"),
+        default="failure",
+        help="exit with 1 if a case failed (default), only if one regressed, or never",
+    )
+    add_junit_option(parser)
+
+
+def add_junit_option(parser: argparse.ArgumentParser) -> None:
+    """Add where JUnit's XML is written as well."""
+    parser.add_argument("--junit", type=given_path, metavar="FILE", help="write it there too, as JUnit XML")
+
+
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
     """Add the id of a run."""
     parser.add_argument("run", type=given, metavar="RUN", help="the id of a run; `farm status` lists them")
@@ -142,6 +164,11 @@ def echo(text: str, *, err: bool = False) -> None:
         if isinstance(error, BrokenPipeError):
             raise
         raise OutputError(f"can't write to standard output: {error.strerror}") from None
+
+
+def complain(text: str) -> None:
+    """Tell of something that can't be read, and is left out."""
+    echo(f"left out: {text}", err=True)
 
 
 def _paint(text: str, color: str) -> str:

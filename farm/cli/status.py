@@ -25,7 +25,7 @@ from farm.queue.finding import (
     reachable_broker,
     shown_state,
 )
-from farm.queue.following import trial_outcomes, unserved_kinds
+from farm.queue.following import pauses_of, trial_outcomes, unserved_kinds
 from farm.queue.ledger import Running, RunStatus, WorkerRecord
 from farm.reporting.json import read_head
 from farm.reporting.terminal import Paint, age, clock, outcomes_text, safe
@@ -170,6 +170,7 @@ class Facts:
     sessions: list[Running]
     workers: list[WorkerRecord]
     unserved: tuple[str, ...]
+    pauses: dict[str, int]  # ms, by the service that is busy
 
 
 def _tell(run_id: str, *, as_json: bool) -> int:
@@ -209,6 +210,7 @@ def _facts(found: FoundRun) -> Facts:
         sessions=ledger.running(found.run_id) if goes_on else [],
         workers=ledger.workers() if found.is_alive else [],
         unserved=unserved_kinds(found.broker, status) if goes_on else (),
+        pauses=pauses_of(found.broker, status) if goes_on else {},
     )
 
 
@@ -243,6 +245,7 @@ def _facts_as_json(facts: Facts) -> dict[str, object]:
         ],
         "workers": [asdict(worker) for worker in facts.workers],
         "unserved": facts.unserved,
+        "pauses": facts.pauses,
     }
 
 
@@ -275,6 +278,9 @@ def _lines(facts: Facts, paint: Paint, now: float) -> Iterator[str]:
     if facts.unserved:
         kinds = ",".join(facts.unserved)
         yield paint(f"no living worker serves {_line(kinds)}", "yellow") + f": `farm worker --agents {kinds}`"
+    for service, wait_ms in facts.pauses.items():
+        wait = f"nobody starts a session of it for {clock(wait_ms / 1000)}"
+        yield paint(f"{_line(service)} is busy", "yellow") + f": {wait}"
     yield _how_to_go_on(facts)
 
 

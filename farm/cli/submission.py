@@ -10,6 +10,7 @@ from farm.authoring.load import load_suite
 from farm.authoring.select import select_cases
 from farm.cli.following import FollowOptions, follow_to_the_end
 from farm.cli.options import echo
+from farm.cli.yardstick import open_yardstick, reports_named
 from farm.errors import UsageError
 from farm.model.suite import Suite
 from farm.queue.embedded import Embedded, run_directory
@@ -39,7 +40,9 @@ def submit(arguments: Namespace, engine: Embedded | None) -> int:
     waits = engine is not None or arguments.wait or (arguments.command == "run" and not arguments.detach)
     if arguments.out and not waits:
         raise UsageError("--out needs --wait: who only queues a run does not bring its report")
+    yardstick = open_yardstick(arguments, suite, waits=waits)
     earlier = check_out(out) if waits else None
+    yardstick.check(out)
     if engine is not None:
         engine.remember(run_directory(run_id))
     # Before anything can be told.
@@ -49,7 +52,7 @@ def submit(arguments: Namespace, engine: Embedded | None) -> int:
         broker.ledger.await_disk()
         return _tell(run_id, as_json=arguments.json)
     earlier.remove()
-    options = FollowOptions(out, verbose=arguments.verbose, as_json=arguments.json)
+    options = FollowOptions(out, verbose=arguments.verbose, as_json=arguments.json, yardstick=yardstick)
     return follow_to_the_end(broker, run_id, options, engine=engine, suite=suite, news=news)
 
 
@@ -63,6 +66,7 @@ def _run_options(arguments: Namespace, out: Path) -> RunOptions:
         max_cost_usd=arguments.max_cost,
         keep=arguments.keep,
         out=out,
+        hidden=reports_named(arguments),
     )
 
 

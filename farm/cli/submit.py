@@ -10,6 +10,7 @@ from farm.cli.options import (
     add_case_option,
     add_discovery_options,
     add_follow_options,
+    add_yardstick_options,
     existing_directory,
     given,
     positive_number,
@@ -54,6 +55,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     waiting = parser.add_mutually_exclusive_group()
     waiting.add_argument("--wait", action="store_true", help="follow the run to its end")
     waiting.add_argument("--detach", action="store_true", help="queue the run and leave (needs a broker)")
+    add_yardstick_options(parser)
     add_follow_options(parser)
 
 
@@ -64,7 +66,8 @@ def run(arguments: Namespace) -> int:
     its id; `--wait` (and `farm run`) follow it to the end. Without, the run is carried out on this machine.
     `--out` and `-v` are for those who follow, `--concurrency` for a run that is carried out on this machine.
     Exit codes: 0 all cases passed; 1 some failed; 2 the files or this command line are wrong, nothing ran;
-    3 none failed, but some could not be judged; 130 interrupted.
+    3 none failed, but some could not be judged; 130 interrupted. `--fail-on regression` exits with 1 only if
+    a case is worse than in the `--baseline`, `--fail-on never` with 0 once the run has come to its end.
     """
     if arguments.detach and not has_broker():
         raise UsageError("--detach needs workers that go on without this command: set FARM_BROKER_URL")

@@ -8,12 +8,24 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from difflib import get_close_matches
 from pathlib import Path
 
+from farm.agents.availability import usable_agents
 from farm.agents.registry import AGENTS
 from farm.cli.options import concurrency, echo, given
 from farm.errors import UsageError
 from farm.model.agent import AGENT_ALIASES
+from farm.queue.broker_address import names_broker
+from farm.queue.examining import check_rights
+from farm.queue.figures import parse_address
 from farm.queue.finding import reachable_broker
-from farm.queue.names import AGENTS_VARIABLE, GRACE_VARIABLE, URL_VARIABLE, WORKER_NAME_VARIABLE
+from farm.queue.names import (
+    AGENTS_VARIABLE,
+    GRACE_VARIABLE,
+    METRICS_VARIABLE,
+    SECRETS_VARIABLE,
+    URL_VARIABLE,
+    WORKER_NAME_VARIABLE,
+)
+from farm.queue.secret_names import parse_secret_names
 from farm.settings import find_root, load_settings
 
 _LEVELS = ("debug", "info", "warning", "error")
@@ -42,6 +54,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="SECONDS",
         help="let sessions end by themselves so long when the worker is told to end (default: 30)",
     )
+    add(
+        "--secrets",
+        type=_secret_names,
+        metavar="A,B",
+        help="what else of this environment agents may have (default: only what their kinds need)",
+    )
+    add(
+        "--metrics",
+        type=_address,
+        metavar="[HOST:]PORT",
+        help="serve figures to Prometheus there (default: nowhere; without HOST, to this machine only)",
+    )
     add("--loglevel", choices=_LEVELS, default="info", help="default: info")
 
 
@@ -50,15 +74,21 @@ def run(arguments: Namespace) -> int:
 
     Ctrl-C or SIGTERM: begin no more, let running sessions end, hand on those that don't within --grace.
     """
-    if not os.environ.get(URL_VARIABLE):
+    if not names_broker():
         raise UsageError(f"a worker needs a broker: set {URL_VARIABLE}, such as redis://127.0.0.1:6379/0")
     kinds = _kinds(arguments.agents)
-    reachable_broker()
+    broker = reachable_broker()
+    assert broker is not None
+    check_rights(broker)
     environment = {**os.environ, AGENTS_VARIABLE: ",".join(kinds)}
     if arguments.grace is not None:
         environment[GRACE_VARIABLE] = f"{arguments.grace:g}"
     if arguments.name is not None:
         environment[WORKER_NAME_VARIABLE] = arguments.name
+    if arguments.secrets is not None:
+        environment[SECRETS_VARIABLE] = ",".join(arguments.secrets)
+    if arguments.metrics is not None:
+        environment[METRICS_VARIABLE] = arguments.metrics
     # Safe of a directory "workers" where this command is called: -P.
     command = [sys.executable, "-P", "-m", "workers"]
     command += ["--concurrency", str(arguments.concurrency), "--pool", arguments.pool]
@@ -73,10 +103,10 @@ def run(arguments: Namespace) -> int:
 def _kinds(told: str | None) -> list[str]:
     """Give the kinds of agents to serve; refuse those that this machine can't."""
     if told is None:
-        usable = [kind for kind, agent in AGENTS.items() if agent.availability().usable]
+        usable = usable_agents()
         if not usable:
             raise UsageError("no agent can run here; `farm agents` says why")
-        return usable
+        return list(usable)
     names = [name.strip() for name in told.split(",") if name.strip()]
     kinds = list(dict.fromkeys(AGENT_ALIASES.get(name, name) for name in names))
     if not kinds:
@@ -102,6 +132,21 @@ def _problem(kind: str) -> str | None:
 def _name(text: str) -> str:
     if not text or not all(char.isalnum() or char in "-_." for char in text):
         raise ArgumentTypeError(f'"{text}" is no name: letters, digits, "-", "_" and "." only')
+    return text
+
+
+def _secret_names(text: str) -> tuple[str, ...]:
+    try:
+        return parse_secret_names(text)
+    except UsageError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def _address(text: str) -> str:
+    try:
+        parse_address(text)
+    except UsageError as error:
+        raise ArgumentTypeError(str(error)) from None
     return text
 
 

@@ -43,7 +43,7 @@ def evaluate(spec: CompositeSpec, context: EvaluationContext) -> Judgement:
 def _aggregate(spec: CompositeSpec, verdicts: Sequence[Verdict], context: EvaluationContext) -> Judgement:
     aggregator = spec.aggregator
     if isinstance(aggregator, LlmJudgeSpec):
-        llm.evaluate(aggregator, context)
+        return llm.evaluate_judge(aggregator, context, verdicts)
     if isinstance(aggregator, CodeJudgeSpec):
         return code_judge.evaluate(aggregator, context, _by_name(verdicts))
     if isinstance(aggregator, Threshold):

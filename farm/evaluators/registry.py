@@ -24,9 +24,9 @@ from farm.model.verdict import Verdict
 
 EVALUATORS: dict[str, Evaluate] = {
     "tool_call": tool_calls.evaluate,
-    "stdout_review": llm.evaluate,
+    "stdout_review": llm.evaluate_review,
     "tool_trajectory": tool_trajectory.evaluate,
-    "llm_judge": llm.evaluate,
+    "llm_judge": llm.evaluate_judge,
     "code_judge": code_judge.evaluate,
     "composite": composite.evaluate,
     "field_accuracy": field_accuracy.evaluate,

@@ -48,11 +48,18 @@ ANTHROPIC_SECRETS = ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN")
 _OWN_VARIABLES = ("FARM_", "CELERY_")
 
 
-def _check_secret(name: str) -> str:
+def secret_problem(name: str) -> str | None:
+    """Say why a name can't be that of a secret, if so."""
     if not (name.isascii() and name.isidentifier()):
-        raise wrong(f'"{name}" is no name of an environment variable')
+        return f'"{name}" is no name of an environment variable'
     if name.upper().startswith(_OWN_VARIABLES):
-        raise wrong(f'"{name}" is the farm\'s own, and no session may have it')
+        return f'"{name}" is the farm\'s own, and no session may have it'
+    return None
+
+
+def _check_secret(name: str) -> str:
+    if problem := secret_problem(name):
+        raise wrong(problem)
     return name
 
 
@@ -65,8 +72,23 @@ def _check_mcp_config(config: str | dict[str, JsonValue]) -> str | dict[str, Jso
     return config
 
 
+SCRIPTED_API = "scripted:"
+
+
+def _check_api(api: str) -> str:
+    file = api.removeprefix(SCRIPTED_API)
+    if file == api or not file:
+        raise wrong(f'"api" must be "{SCRIPTED_API}FILE", the scenario that the farm plays the API by')
+    if file.startswith("/") or ".." in file.split("/"):
+        raise wrong(f'the scenario "{file}" must lie beside farm.yaml or below it')
+    return api
+
+
 PermissionMode: TypeAlias = Literal["bypassPermissions", "acceptEdits", "auto", "default", "dontAsk", "plan"]
 SecretName: TypeAlias = Annotated[NonEmptyText, AfterValidator(_check_secret)]
+# Which API it is, if not the real one: `scripted:FILE` is served by the farm itself, for tests.
+Api: TypeAlias = Annotated[NonEmptyText, AfterValidator(_check_api)]
+WorkspaceTool: TypeAlias = Literal["Read", "Write", "Edit", "Bash", "Glob", "Grep"]
 McpConfig: TypeAlias = Annotated[NonEmptyText | dict[str, JsonValue], AfterValidator(_check_mcp_config)]
 
 
@@ -87,6 +109,7 @@ class ClaudeSpec(AgentBase):
     max_budget_usd: PositiveNumber | None = None  # a case's max_cost_usd wins
     extra_args: tuple[str, ...] = ()
     base_url: NonEmptyText | None = None  # of the API
+    api: Api | None = None
     secrets: tuple[SecretName, ...] = ANTHROPIC_SECRETS  # passed on from the worker's environment
     api_timeout_seconds: PositiveNumber | None = None  # of one request
     max_retries: Count | None = None  # of one request, by the CLI
@@ -96,6 +119,18 @@ class AnthropicSpec(AgentBase):
     """Our own loop on the Anthropic API."""
 
     kind: Literal["anthropic"] = "anthropic"
+    system: NonEmptyText | None = None  # in the place of the few words that it is told by default
+    allowed_tools: tuple[WorkspaceTool, ...] | None = None  # all six if absent
+    disallowed_tools: tuple[WorkspaceTool, ...] = ()
+    max_tokens: PositiveCount = 32_000  # of one answer, thinking included
+    max_turns: PositiveCount | None = None  # a case's own wins
+    max_budget_usd: PositiveNumber | None = None  # a case's max_cost_usd wins
+    base_url: NonEmptyText | None = None  # of the API
+    api: Api | None = None
+    # Of the worker's environment, for the API alone: the tools never have them.
+    secrets: tuple[Literal["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"], ...] = ("ANTHROPIC_API_KEY",)
+    api_timeout_seconds: PositiveNumber = 600.0  # of one request
+    max_retries: Annotated[Count, Field(le=20)] = 2  # of one request
 
 
 class CommandSpec(AgentBase):
@@ -111,18 +146,32 @@ class CodexSpec(AgentBase):
     """The Codex CLI, headless."""
 
     kind: Literal["codex"] = "codex"
+    executable: NonEmptyText | None = None  # FARM_CODEX_PATH, else `codex`, if absent
+    extra_args: tuple[str, ...] = ()
+    base_url: NonEmptyText | None = None  # of an API that speaks OpenAI's Responses
+    secrets: tuple[SecretName, ...] = ("CODEX_API_KEY", "OPENAI_API_KEY")  # the first that is set is its key
 
 
 class GeminiSpec(AgentBase):
     """The Gemini CLI, headless."""
 
     kind: Literal["gemini"] = "gemini"
+    executable: NonEmptyText | None = None  # FARM_GEMINI_PATH, else `gemini`, if absent
+    extra_args: tuple[str, ...] = ()
+    base_url: NonEmptyText | None = None  # of the API
+    secrets: tuple[SecretName, ...] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    max_turns: PositiveCount | None = None  # a case's own wins
+    max_retries: Count | None = None  # of one request, by the CLI
 
 
 class OpencodeSpec(AgentBase):
     """The OpenCode CLI, headless."""
 
     kind: Literal["opencode"] = "opencode"
+    executable: NonEmptyText | None = None  # FARM_OPENCODE_PATH, else `opencode`, if absent
+    extra_args: tuple[str, ...] = ()
+    base_url: NonEmptyText | None = None  # of the provider that the model names
+    secrets: tuple[SecretName, ...] = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY")
 
 
 class ReplaySpec(AgentBase):
@@ -162,8 +211,8 @@ AGENT_ALIASES = {"claude-code": "claude", "claude_code": "claude"}
 DEFAULT_AGENT = "claude"
 
 
-# The tools that the scripted agent carries out for real.
-WORKSPACE_TOOLS = ("Read", "Write", "Edit", "Bash", "Glob", "Grep")
+# The tools that the farm itself carries out, for the agents anthropic and scripted.
+WORKSPACE_TOOLS: tuple[str, ...] = get_args(WorkspaceTool)
 
 
 class CallTool(Model):

@@ -10,7 +10,8 @@ from typing import Literal
 from farm.model.agent import AgentSpec, Isolation
 from farm.model.base import Model, NonEmptyText, PositiveCount
 from farm.model.limits import LimitSpec
-from farm.model.report import TrialReport
+from farm.model.prices import Price
+from farm.model.report import TrialError, TrialReport
 from farm.model.suite import Case
 
 Keep = Literal["failed", "all", "none"]
@@ -31,6 +32,25 @@ class ShippedFile(Model):
     executable: bool = False
 
 
+class RecordedTrial(Model):
+    """What an earlier run left of one trial: its session's transcript, or why there is none."""
+
+    transcript: str | None = None  # a blob
+    error: TrialError | None = None
+    duration_ms: float | None = None
+
+
+class JudgePlan(Model):
+    """An agent that LLM evaluators ask, with everything decided."""
+
+    agent: str  # the name that test files and farm.yaml know it by
+    spec: AgentSpec
+    model: str | None = None  # unless an evaluator names another
+    timeout_seconds: float
+    isolation: Isolation = "auto"
+    network: bool = True
+
+
 class CasePlan(Model):
     """A case with everything decided: all that a worker on another machine needs for its trials."""
 
@@ -43,10 +63,13 @@ class CasePlan(Model):
     files: dict[str, ShippedFile] = {}  # by the names that the case has for them
     isolation: Isolation = "auto"
     network: bool = True
+    judges: dict[str, JudgePlan] = {}  # by the agent that an evaluator names; "" for those that name none
     limits: dict[str, LimitSpec] = {}
+    prices: dict[str, Price] = {}  # farm.yaml's own, by model
     max_attempts: int = 3
     keep: Keep = "none"
     store: str = ""  # the mark of the store that holds its bundle and files
+    recorded: tuple[RecordedTrial, ...] = ()  # of a regrade, one a trial: they are judged, and no agent runs
 
 
 class TrialRecord(Model):

@@ -34,6 +34,11 @@ class TrialReport(Model):
     cost_usd: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    judge_cost_usd: float | None = None  # of the sessions of its judges, as far as they told
+    judge_input_tokens: int | None = None
+    judge_output_tokens: int | None = None
+    judge_unknown_costs: int = 0  # sessions of judges that did not tell what they cost
+    warnings: tuple[str, ...] = ()  # what a reader should know of its figures
     trace_summary: TraceSummary | None = None
     output: str = ""
     workspace_changes: WorkspaceChanges | None = None
@@ -72,6 +77,9 @@ class Totals(Model):
     cost_usd: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    judge_cost_usd: float | None = None
+    judge_input_tokens: int | None = None
+    judge_output_tokens: int | None = None
 
 
 class Engine(Model):
@@ -92,6 +100,8 @@ class SuiteReport(Model):
     started_at: str
     finished_at: str | None = None
     duration_ms: float | None = None
+    regraded_from: str | None = None  # the run whose transcripts were judged again
+    schedule: str | None = None  # the one of farm.yaml that it was made by
     totals: Totals
     engine: Engine
     cases: tuple[CaseReport, ...]

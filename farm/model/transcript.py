@@ -83,6 +83,15 @@ class WorkspaceChanges(Model):
         return tuple(sorted({*self.added, *self.modified, *self.deleted}))
 
 
+class FileDiff(Model):
+    """What the session did to one file, as far as it can be shown."""
+
+    path: str
+    change: Literal["added", "modified", "deleted"]
+    patch: str | None = None  # unified, without a head
+    note: str | None = None  # why there is no patch, or how much of it is missing
+
+
 class PermissionDenial(Model):
     """A tool call that the agent was not allowed to make."""
 
@@ -106,7 +115,10 @@ class Transcript(Model):
     exit_code: int | None = None
     num_turns: int | None = None
     permission_denials: tuple[PermissionDenial, ...] = ()
+    warnings: tuple[str, ...] = ()  # what a reader should know of the record itself
     workspace_changes: WorkspaceChanges | None = None
+    workspace_diff: tuple[FileDiff, ...] | None = None
+    input_messages: tuple[Message, ...] | None = None  # what the session was asked
 
     def tool_calls(self) -> Iterator[ToolCall]:
         """Give the session's tool calls in order, from the messages, else from the trace."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,9 @@ from farm.queue.blobs import (
     open_store,
     store_errors,
 )
+from farm.queue.broker_address import url_from_environment
 from farm.queue.connection import DEFAULT_PATIENCE_SECONDS, LedgerError, broker_url, clear_errors, connect
+from farm.queue.ended import one_line
 from farm.queue.ledger import DEFAULT_LEASE_MS, Ledger
 from farm.queue.names import (
     AGGREGATE,
@@ -35,9 +37,9 @@ from farm.queue.names import (
     EMBEDDED_VARIABLE,
     LEASE_VARIABLE,
     STORE_VARIABLE,
-    URL_VARIABLE,
     agent_queue,
 )
+from farm.queue.signing import Signer, signer_from_environment
 
 if TYPE_CHECKING:
     import redis
@@ -55,6 +57,7 @@ class Broker:
     lease_ms: int = DEFAULT_LEASE_MS
     patience_seconds: float = DEFAULT_PATIENCE_SECONDS  # with a server that is away
     is_embedded: bool = False  # a server of our own, which writes down what it knows
+    signer: Signer = field(default_factory=Signer)
 
     @cached_property
     def client(self) -> redis.Redis:
@@ -84,7 +87,9 @@ class Broker:
         """The reports of runs that are over."""
         if self.store_url:
             return StoreArchive(*open_store(self.store_url))
-        return BrokerArchive(self.client, self.blobs, expiry_seconds=DEFAULT_EXPIRY_SECONDS)
+        return BrokerArchive(
+            self.client, self.blobs, expiry_seconds=DEFAULT_EXPIRY_SECONDS, signer=self.signer
+        )
 
     @cached_property
     def celery(self) -> Celery:
@@ -156,7 +161,7 @@ class Broker:
                         producer=producer,
                         ignore_result=True,
                         # What Flower shows.
-                        kwargsrepr=" ".join(map(str, arguments.values())),
+                        kwargsrepr=one_line(" ".join(map(str, arguments.values()))),
                     )
                     count += 1
         except OperationalError as error:
@@ -166,15 +171,18 @@ class Broker:
 
 def broker_from_environment(environment: Mapping[str, str] = os.environ) -> Broker | None:
     """Give the broker that the environment names; None if it names none."""
-    url = environment.get(URL_VARIABLE)
-    if not url:
+    url = url_from_environment(environment)
+    if url is None:
         return None
     lease = environment.get(LEASE_VARIABLE)
+    is_embedded = bool(environment.get(EMBEDDED_VARIABLE))
     return Broker(
         url,
         environment.get(STORE_VARIABLE) or None,
         _milliseconds(lease) if lease else DEFAULT_LEASE_MS,
-        is_embedded=bool(environment.get(EMBEDDED_VARIABLE)),
+        is_embedded=is_embedded,
+        # Nobody else can write to a server of our own.
+        signer=Signer() if is_embedded else signer_from_environment(environment),
     )
 
 

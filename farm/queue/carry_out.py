@@ -7,39 +7,47 @@ import os
 import random
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO
 
 from farm.agents.session_files import dump_transcript
 from farm.errors import FarmError, SessionError
-from farm.model.job import CaseJob, CasePlan, TrialRecord
+from farm.judging import questions_of
+from farm.model.job import CaseJob, CasePlan, ShippedFile, TrialRecord
 from farm.model.messages import ToolCall
 from farm.model.report import TrialError, TrialReport
 from farm.model.transcript import Transcript
 from farm.model.verdict import Outcome, Verdict
 from farm.queue.blobs import BlobError, CorruptBlobError, MissingBlobError, get_bytes, put_bytes
 from farm.queue.broker import Broker
+from farm.queue.ended import Ended, one_line, refused, stopped, written
 from farm.queue.heartbeat import Heartbeat, Lease
 from farm.queue.ledger import Limit, Refused
 from farm.queue.rows import UnreadableRowError, dump_record, parse_plan
+from farm.queue.secret_names import check_secrets
+from farm.queue.services import service_of, tell_fleet
+from farm.queue.signing import SignatureError
 from farm.queue.submit import queue_again
 from farm.reporting.terminal import tool_call_line
 from farm.running import TrialPlan, TrialResult, run_trial
 from farm.sessions.bundle_cache import BundleCache
 from farm.sessions.owned_directory import make_directory, remove_directory
 from farm.sessions.trial_directories import TrialDirectories
+from farm.sessions.workspace_diff import read_plain_file
 
 # What a start may cost if nobody knows better; only runs with --max-cost ask.
 DEFAULT_RESERVE_USD = 1.0
+JUDGE_RESERVE_USD = 0.1  # for one judgement of an LLM
 # These never call an API.
 _FREE_AGENTS = frozenset({"replay", "scripted"})
 
 _FIRST_RETRY_SECONDS = 1.0
 _RETRY_FACTOR = 3.0
+_OTHER_WORKERS = 3  # how many may look at what one has the wrong key for
 
 _SETTLE_PATIENCE_SECONDS = 600.0
 _SETTLE_PAUSE_SECONDS = 1.0
@@ -71,19 +79,25 @@ def prepare() -> None:
         model.model_rebuild()
 
 
-def carry_out(job: CaseJob, place: WorkPlace) -> None:
-    """Carry out one trial, if it is still to be done."""
+def carry_out(job: CaseJob, place: WorkPlace) -> Ended:
+    """Carry out one trial, if it is still to be done; say what became of it."""
     ledger = place.broker.ledger
     row = ledger.case(job.run_id, job.case_id)
     if row is None:
         _log.info("run %s is not known any more", job.run_id)
-        return
+        return Ended("not_ours", "unknown_run")
     try:
-        plan = parse_plan(row)
-    except UnreadableRowError as error:
-        _give_up(job, error, place)
-        return
+        opened = place.broker.signer.open_to_carry_out(row, "plan", job.run_id, job.case_id)
+        plan = parse_plan(opened)
+        _check_trial(job, plan)
+    except SignatureError as error:
+        _log.warning("refused case %s of run %s: %s", job.case_id, job.run_id, error)
+        return _give_up(job, f"{error.kind}_plan", error, place, elsewhere=error.elsewhere)
+    except (UnreadableRowError, SessionError) as error:
+        return _give_up(job, getattr(error, "kind", "unreadable_plan"), error, place)
     limits = [Limit(name, limit.concurrency, limit.starts_per_minute) for name, limit in plan.limits.items()]
+    if service := service_of(plan):
+        limits.append(Limit(service))  # without bounds of its own, but nobody starts while it pauses
     claim = ledger.claim(
         job,
         worker=place.name,
@@ -94,30 +108,53 @@ def carry_out(job: CaseJob, place: WorkPlace) -> None:
     if isinstance(claim, Refused):
         if claim.reason == "over_budget":
             place.broker.publish_aggregation(job.run_id)
-        return
+        return refused(claim)
     with place.heartbeat.hold(claim) as lease:
         result = _run(plan, lease, place)
-        _settle_patiently(plan, lease, result, place)
+        tell_fleet(plan, claim, result, ledger)
+        ended = _settle_patiently(plan, lease, result, place)
+    # What was recorded earlier took its time then.
+    took_ms = None if plan.recorded else result.report.duration_ms
+    return replace(
+        ended,
+        agent=plan.spec.kind,
+        seconds=None if took_ms is None else took_ms / 1000,
+        cost_usd=_cost_usd(plan, result.report) or 0.0,
+    )
 
 
-def _give_up(job: CaseJob, error: FarmError, place: WorkPlace) -> None:
-    """Write down that a trial can't be carried out: no message more would change that."""
+def _check_trial(job: CaseJob, plan: CasePlan) -> None:
+    """Refuse a trial that is not planned: what it would run is signed, but not so often."""
+    if plan.case.skip is not None or job.trial > plan.case.trials.count:
+        told = f"the plan has no trial {job.trial}: somebody else put it into the run"
+        raise SessionError("not_planned", told, retryable=False)
+
+
+def _give_up(
+    job: CaseJob, kind: str, error: FarmError, place: WorkPlace, *, elsewhere: bool = False
+) -> Ended:
+    """Write down that a trial can't be carried out; not before others have tried, if that can help."""
     claim = place.broker.ledger.claim(job, worker=place.name)
     if isinstance(claim, Refused):
-        return
+        return refused(claim)
+    if elsewhere and claim.attempt < _OTHER_WORKERS:
+        delay_ms = retry_delay_ms(claim.attempt)
+        place.broker.ledger.give_back(claim, delay_ms=delay_ms, cost_usd=0.0)
+        return Ended("again", kind, delay_seconds=delay_ms / 1000)
     report = TrialReport(
         trial=job.trial,
         attempt=claim.attempt,
         outcome="errored",
-        error=TrialError(kind="unreadable_plan", message=str(error)),
+        error=TrialError(kind=kind, message=str(error)),
         worker=place.name,
     )
-    row = dump_record(TrialRecord(report=report), place.broker.blobs)
+    row = _signed_row(job, TrialRecord(report=report), place)
     if place.broker.ledger.complete(claim, row, cost_usd=0.0) == "last":
         place.broker.publish_aggregation(job.run_id)
+    return Ended("errored", kind)
 
 
-def _settle_patiently(plan: CasePlan, lease: Lease, result: TrialResult, place: WorkPlace) -> None:
+def _settle_patiently(plan: CasePlan, lease: Lease, result: TrialResult, place: WorkPlace) -> Ended:
     """Try for a while if the broker or the store is away, or has no room: a session may have cost hours."""
     deadline = time.monotonic() + _SETTLE_PATIENCE_SECONDS
     while True:
@@ -130,7 +167,7 @@ def _settle_patiently(plan: CasePlan, lease: Lease, result: TrialResult, place: 
             lease.stop.wait(_SETTLE_PAUSE_SECONDS)
 
 
-def _settle(plan: CasePlan, lease: Lease, result: TrialResult, place: WorkPlace) -> None:
+def _settle(plan: CasePlan, lease: Lease, result: TrialResult, place: WorkPlace) -> Ended:
     """Write the result, or let the trial be made again."""
     ledger, claim = place.broker.ledger, lease.claim
     report = result.report
@@ -139,16 +176,20 @@ def _settle(plan: CasePlan, lease: Lease, result: TrialResult, place: WorkPlace)
         ledger.give_back(claim, uncounted=True, cost_usd=_cost_usd(plan, report))
         if lease.reason == "draining":
             queue_again(place.broker, [claim.job])
-        return
+        return stopped(lease.reason)
     errors = claim.attempt - claim.losses
     if report.outcome == "errored" and _can_help(report) and errors < plan.max_attempts:
         delay_ms = retry_delay_ms(errors)
         _log.info("attempt %s of %s errored; again in %s ms", claim.attempt, claim.job.case_id, delay_ms)
-        ledger.give_back(claim, delay_ms=delay_ms, cost_usd=_cost_usd(plan, report))
-        return
-    row = _row(result, place)
-    if ledger.complete(claim, row, cost_usd=_cost_usd(plan, report)) == "last":
+        if not ledger.give_back(claim, delay_ms=delay_ms, cost_usd=_cost_usd(plan, report)):
+            return stopped("lost")
+        assert report.error is not None
+        return Ended("again", one_line(report.error.kind), delay_seconds=delay_ms / 1000)
+    row = _row(claim.job, result, place)
+    completion = ledger.complete(claim, row, cost_usd=_cost_usd(plan, report))
+    if completion == "last":
         place.broker.publish_aggregation(claim.job.run_id)
+    return written(completion, plan, report)
 
 
 def retry_delay_ms(errors: int) -> int:
@@ -172,6 +213,9 @@ def _run(plan: CasePlan, lease: Lease, place: WorkPlace) -> TrialResult:
         assert plan.bundle is not None
         place.cache.materialise(plan.bundle, lambda bundle_id: _fetch(bundle_id, place), directory)
 
+    def original(path: str) -> bytes | None:
+        return place.cache.read_file(plan.bundle, path, read_plain_file) if plan.bundle else None
+
     def note(call: ToolCall) -> None:
         lease.note = tool_call_line(call)
         with suppress(FarmError):  # it is for those who watch; the session goes on without them
@@ -179,7 +223,9 @@ def _run(plan: CasePlan, lease: Lease, place: WorkPlace) -> TrialResult:
 
     try:
         _check_store(plan, place)
-        with _shipped_files(plan, place) as files:
+        if not place.broker.is_embedded:
+            check_secrets([plan.spec, *(judge.spec for judge in plan.judges.values())], place.name)
+        with _shipped_files(_files_of(plan, claim.job.trial), place) as files:
             result = run_trial(
                 TrialPlan(
                     case=plan.case,
@@ -194,16 +240,20 @@ def _run(plan: CasePlan, lease: Lease, place: WorkPlace) -> TrialResult:
                     keep=keep,
                     on_tool_call=note,
                     stop=lease.stop,
+                    original=original,
                     isolation=plan.isolation,
                     directories=place.directories,
                     network=plan.network,
+                    prices=plan.prices,
+                    judges=plan.judges,
                 )
             )
     except (FarmError, OSError) as failure:
         result = TrialResult(_could_not_start(lease, failure))
-    return TrialResult(
-        result.report.model_copy(update={"worker": place.name}), result.transcript, result.workspace
-    )
+    update: dict[str, object] = {"worker": place.name}
+    if plan.recorded:  # how long the session took, which is what others are compared with
+        update["duration_ms"] = plan.recorded[claim.job.trial - 1].duration_ms
+    return replace(result, report=result.report.model_copy(update=update))
 
 
 def _check_store(plan: CasePlan, place: WorkPlace) -> None:
@@ -226,13 +276,17 @@ def _not_shipped(failure: FarmError | OSError) -> SessionError:
     return SessionError("not_shipped", str(failure), retryable=not is_gone)
 
 
-def _row(result: TrialResult, place: WorkPlace) -> bytes:
-    blobs = place.broker.blobs
+def _row(job: CaseJob, result: TrialResult, place: WorkPlace) -> bytes:
     transcript = None
     if result.transcript is not None:
-        transcript = put_bytes(blobs, dump_transcript(result.transcript))
+        transcript = put_bytes(place.broker.blobs, dump_transcript(result.transcript))
     kept = str(result.workspace) if result.workspace else None
-    return dump_record(TrialRecord(report=result.report, transcript=transcript, kept=kept), blobs)
+    return _signed_row(job, TrialRecord(report=result.report, transcript=transcript, kept=kept), place)
+
+
+def _signed_row(job: CaseJob, record: TrialRecord, place: WorkPlace) -> bytes:
+    row = dump_record(record, place.broker.blobs)
+    return place.broker.signer.sign(row, "result", job.run_id, job.case_id, str(job.trial))
 
 
 def _fetch(bundle_id: str, place: WorkPlace) -> IO[bytes]:
@@ -251,17 +305,29 @@ def _fetch(bundle_id: str, place: WorkPlace) -> IO[bytes]:
     return file
 
 
+def _files_of(plan: CasePlan, trial: int) -> dict[str, ShippedFile]:
+    """Give the files that one trial needs: in a regrade, also the session that was recorded of it."""
+    if not plan.recorded:
+        return plan.files
+    recorded = plan.recorded[trial - 1]
+    if recorded.transcript is None:
+        assert recorded.error is not None
+        raise SessionError(recorded.error.kind, recorded.error.message, retryable=False)
+    assert plan.case.replay is not None
+    return {**plan.files, plan.case.replay: ShippedFile(blob=recorded.transcript)}
+
+
 @contextmanager
-def _shipped_files(plan: CasePlan, place: WorkPlace) -> Iterator[Path]:
-    """Lay out the files that the case refers to, where its names for them are right."""
-    if not plan.files:
+def _shipped_files(files: Mapping[str, ShippedFile], place: WorkPlace) -> Iterator[Path]:
+    """Lay out the files that a case refers to, where its names for them are right."""
+    if not files:
         yield _NO_FILES
         return
     place_of_files = make_directory("files-")
     try:
         directory = place_of_files / "files"
         directory.mkdir()
-        for file, shipped in plan.files.items():
+        for file, shipped in files.items():
             path = directory / file
             if not Path(os.path.normpath(path)).is_relative_to(directory):
                 raise SessionError("missing_file", f'file "{file}" lies outside the suite', retryable=False)
@@ -275,11 +341,16 @@ def _shipped_files(plan: CasePlan, place: WorkPlace) -> Iterator[Path]:
 
 
 def _reserve_usd(plan: CasePlan) -> float:
+    judgements = sum(question.samples for question in questions_of(plan.case.evaluators))
+    judges = judgements * JUDGE_RESERVE_USD
     if plan.spec.kind in _FREE_AGENTS:
-        return 0.0
-    return plan.case.max_cost_usd or DEFAULT_RESERVE_USD
+        return judges
+    return (plan.case.max_cost_usd or DEFAULT_RESERVE_USD) + judges
 
 
 def _cost_usd(plan: CasePlan, report: TrialReport) -> float | None:
-    """Give what an attempt cost; None if nobody knows."""
-    return 0.0 if plan.spec.kind in _FREE_AGENTS else report.cost_usd
+    """Give what an attempt cost, judges included; None if nobody knows: it is charged as it was reserved."""
+    agent = 0.0 if plan.spec.kind in _FREE_AGENTS else report.cost_usd
+    known = (agent or 0.0) + (report.judge_cost_usd or 0.0)
+    is_known = agent is not None and not report.judge_unknown_costs
+    return known if is_known or known > _reserve_usd(plan) else None

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from tempfile import TemporaryFile
 from typing import IO, Self
 
+from farm.errors import FarmError
 from farm.model.job import CaseJob, CasePlan, TrialRecord
 from farm.model.report import CaseReport, Engine, RunState, SuiteReport, Totals, TrialError, TrialReport
 from farm.queue.archive import REPORT, TRANSCRIPTS
@@ -16,11 +17,13 @@ from farm.queue.blobs import CorruptBlobError, MissingBlobError
 from farm.queue.broker import Broker
 from farm.queue.ledger import RunStatus
 from farm.queue.rows import UnreadableRowError, parse_plan, parse_record
+from farm.queue.signing import SignatureError, digest_of
 from farm.reporting.json import write_cases, write_report
 from farm.reporting.summarize import summarize_case, total
 
 _CASES_AT_ONCE = 200
 _DESK_MS = 20_000
+_MANIFEST = "(manifest)"
 
 
 def aggregate(run_id: str, broker: Broker) -> bool:
@@ -31,6 +34,10 @@ def aggregate(run_id: str, broker: Broker) -> bool:
             return False
         if status.fields.get("store", broker.store_mark) != broker.store_mark:
             told = "a worker that would write it has another FARM_STORE_URL than whoever submitted the run"
+            broker.ledger.note_trouble(run_id, told)
+            return False
+        if "manifest" in status.fields and not broker.signer.key:
+            told = "the run is signed, and a worker that would write it has no FARM_SIGNING_KEY"
             broker.ledger.note_trouble(run_id, told)
             return False
         try:
@@ -84,7 +91,7 @@ class _Desk:
 
 
 def _write_report(status: RunStatus, broker: Broker, desk: _Desk) -> Totals:
-    collection = _Collection(broker, status.run_id, desk)
+    collection = _Collection(broker, status, desk)
     with TemporaryFile() as body, TemporaryFile() as transcripts, TemporaryFile() as file:
         totals = total(write_cases(collection.cases(transcripts), body))
         write_report(_head(status, totals, workers=len(collection.workers)), body, file)
@@ -105,6 +112,8 @@ def _head(status: RunStatus, totals: Totals, *, workers: int) -> SuiteReport:
         started_at=_timestamp(status.created_at_ms),
         finished_at=_timestamp(closed_at_ms),
         duration_ms=closed_at_ms - status.created_at_ms,
+        regraded_from=status.fields.get("regraded_from"),
+        schedule=status.fields.get("schedule"),
         totals=totals,
         engine=Engine(
             workers=workers,
@@ -119,20 +128,24 @@ def _head(status: RunStatus, totals: Totals, *, workers: int) -> SuiteReport:
 class _Collection:
     """The cases of a run, as far as they have been looked at."""
 
-    def __init__(self, broker: Broker, run_id: str, desk: _Desk) -> None:
+    def __init__(self, broker: Broker, status: RunStatus, desk: _Desk) -> None:
         self.workers: set[str] = set()
         self._broker = broker
-        self._run_id = run_id
+        self._run_id = status.run_id
+        self._manifest = status.fields.get("manifest", "").encode()
         self._desk = desk
         self._trials = 0
 
     def cases(self, transcripts: IO[bytes]) -> Iterator[CaseReport]:
         """Give the cases sorted by id, and write down where their transcripts are."""
         ledger = self._broker.ledger
-        for case_ids in batches(sorted(ledger.case_ids(self._run_id)), _CASES_AT_ONCE):
+        all_ids = sorted(ledger.case_ids(self._run_id))
+        if changed := self._changed_manifest(all_ids):
+            yield changed
+        for case_ids in batches(all_ids, _CASES_AT_ONCE):
             self._desk.keep()
             rows = zip(case_ids, ledger.cases(self._run_id, case_ids), strict=True)
-            plans = [_read_plan(case_id, row) for case_id, row in rows if row is not None]
+            plans = [self._read_plan(case_id, row) for case_id, row in rows if row is not None]
             jobs = [
                 job for plan in plans if isinstance(plan, CasePlan) for job in trials_of(self._run_id, plan)
             ]
@@ -143,6 +156,28 @@ class _Collection:
                     continue
                 trials = [self._trial(records[job], transcripts) for job in trials_of(self._run_id, plan)]
                 yield summarize_case(plan.case, trials, agent=plan.agent, model=plan.model)
+
+    def _changed_manifest(self, case_ids: list[str]) -> CaseReport | None:
+        """Stand for the cases that somebody took out of a signed run, or put into it; None if nobody did."""
+        signer = self._broker.signer
+        if not signer.key:
+            return None
+        try:
+            if signer.open(self._manifest, "manifest", self._run_id) == digest_of(case_ids):
+                return None
+            error = SignatureError("cases were taken out of the run, or put into it, after it was signed")
+        except SignatureError as failure:
+            error = failure
+        return _unreadable(_MANIFEST, f"{error.kind}_manifest", error)
+
+    def _read_plan(self, case_id: str, row: bytes) -> CasePlan | CaseReport:
+        """Read a plan, or say in its case's place that it can't be read."""
+        try:
+            return parse_plan(self._broker.signer.open(row, "plan", self._run_id, case_id))
+        except SignatureError as error:
+            return _unreadable(case_id, f"{error.kind}_plan", error)
+        except UnreadableRowError as error:
+            return _unreadable(case_id, "unreadable_plan", error)
 
     def _records(self, jobs: list[CaseJob]) -> list[TrialRecord]:
         rows = self._broker.ledger.results_of(self._run_id, jobs)
@@ -160,14 +195,9 @@ class _Collection:
         return report.model_copy(update={"transcript": name})
 
 
-def _read_plan(case_id: str, row: bytes) -> CasePlan | CaseReport:
-    """Read a plan, or say in its case's place that it can't be read."""
-    try:
-        return parse_plan(row)
-    except UnreadableRowError as error:
-        failure = TrialError(kind="unreadable_plan", message=str(error))
-        trial = TrialReport(trial=1, outcome="errored", error=failure)
-        return CaseReport(id=case_id, name=case_id, file="", agent="", outcome="errored", trials=(trial,))
+def _unreadable(case_id: str, kind: str, error: FarmError) -> CaseReport:
+    trial = TrialReport(trial=1, outcome="errored", error=TrialError(kind=kind, message=str(error)))
+    return CaseReport(id=case_id, name=case_id, file="", agent="", outcome="errored", trials=(trial,))
 
 
 def trials_of(run_id: str, plan: CasePlan) -> list[CaseJob]:
@@ -191,7 +221,10 @@ def read_result(job: CaseJob, row: bytes | None, broker: Broker) -> TrialRecord:
         why = "every worker that carried it out was lost: it may be the case that kills them"
         return _errored(job, "worker_lost", why)
     try:
-        return parse_record(row, broker.blobs)
+        opened = broker.signer.open(row, "result", job.run_id, job.case_id, str(job.trial))
+        return parse_record(opened, broker.blobs)
+    except SignatureError as error:
+        return _errored(job, f"{error.kind}_result", str(error))
     except (MissingBlobError, CorruptBlobError, UnreadableRowError) as error:
         return _errored(job, "result_lost", str(error))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ DEFAULT_PATIENCE_SECONDS = 15.0
 
 _SOCKETS = ("unix", "redis+socket")  # redis-py's name for it, and Celery's
 _EXAMPLES = "redis://host:6379/0, rediss://user:password@host:6379/0 or unix:///path/to/socket?db=0"
+_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
+_HOW_TO_TRUST = "name the file of its authority in FARM_BROKER_URL: rediss://…?ssl_ca_certs=FILE"
 _CERTIFICATES = {"CERT_NONE": "none", "CERT_OPTIONAL": "optional", "CERT_REQUIRED": "required"}
 
 
@@ -32,6 +35,9 @@ class LedgerError(FarmError):
 def connect(url: str, *, patience_seconds: float = DEFAULT_PATIENCE_SECONDS) -> redis.Redis:
     """Give a client, which connects at its first use, and tries again so long if the server is away."""
     address = _Address.parse(url)
+    for option, value in parse_qsl(urlsplit(address.url).query):
+        if option in _FILES and not os.path.exists(value):  # noqa: PTH110 — it raises nothing
+            raise _wrong(url, f"there is no file {value} ({option})")
     try:
         client = redis.Redis.from_url(
             address.url,
@@ -67,10 +73,13 @@ def clear_errors() -> Iterator[None]:
     except (redis.AuthenticationError, redis.exceptions.AuthenticationWrongNumberOfArgsError) as error:
         raise LedgerError(f"the broker refuses the user or password of FARM_BROKER_URL: {error}") from None
     except (redis.ConnectionError, redis.TimeoutError) as error:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            raise LedgerError(f"the broker's certificate is not trusted: {error}; {_HOW_TO_TRUST}") from None
         raise LedgerError(f"the broker can't be reached (is FARM_BROKER_URL right?): {error}") from None
     except redis.RedisError as error:
         if isinstance(error, redis.exceptions.NoPermissionError) or "ACL failure" in str(error):
             message = f"the broker does not let the user of FARM_BROKER_URL do what the farm needs: {error}"
+            message += "; docs/running-a-fleet.md has the rights of such a user"
             raise LedgerError(message) from None
         raise LedgerError(f"the broker says: {error}") from None
 
@@ -93,7 +102,8 @@ class _Patience(Retry):
         deadline = time.monotonic() + self._seconds
 
         def may_get_better(error: Exception) -> bool:
-            hopeless = isinstance(error, (redis.AuthenticationError, redis.exceptions.AuthorizationError))
+            refused = isinstance(error, (redis.AuthenticationError, redis.exceptions.AuthorizationError))
+            hopeless = refused or "CERTIFICATE_VERIFY_FAILED" in str(error)
             asked = is_retryable is None or is_retryable(error)
             return not hopeless and asked and time.monotonic() < deadline
 

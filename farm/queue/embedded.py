@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -20,10 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from farm.errors import FarmError, OutputError
-from farm.queue.names import CACHE_VARIABLE, EMBEDDED_VARIABLE, STORE_VARIABLE, URL_VARIABLE
+from farm.queue.broker_address import names_broker
+from farm.queue.names import (
+    CACHE_VARIABLE,
+    EMBEDDED_VARIABLE,
+    STORE_VARIABLE,
+    URL_FILE_VARIABLE,
+    URL_VARIABLE,
+)
 from farm.queue.server import Server, ServerError, answers, private_server
 
 if TYPE_CHECKING:
+    from farm.queue.archive import Archive
     from farm.queue.broker import Broker
 
 FARM_DIRECTORY = Path(".farm")
@@ -32,7 +39,6 @@ _LEDGER = "ledger"
 _SOCKET = "socket"
 _LOCK = "lock"
 _MAX_WORKERS_LOST = 20
-_POOL_ENDS_SECONDS = 2.0
 _WAIT_FOR_LOCK_SECONDS = 2.0  # those who only look have it for a moment
 _WAIT_FOR_END_SECONDS = 10.0
 # The server of another process is there, or it is gone for good.
@@ -42,7 +48,7 @@ _OWN_PATIENCE_SECONDS = 2.0  # our own does not come back either, but may be bus
 
 def has_broker() -> bool:
     """Say whether the environment names a broker: then no engine is embedded."""
-    return bool(os.environ.get(URL_VARIABLE))
+    return names_broker()
 
 
 def run_directory(run_id: str) -> Path:
@@ -130,6 +136,7 @@ class Embedded:
         environment = {
             **os.environ,
             URL_VARIABLE: self._server.broker_url,
+            URL_FILE_VARIABLE: "",
             STORE_VARIABLE: self._store_url,
             EMBEDDED_VARIABLE: "1",
             CACHE_VARIABLE: os.environ.get(CACHE_VARIABLE) or str(FARM_DIRECTORY.resolve() / "cache"),
@@ -150,20 +157,10 @@ class Embedded:
         assert self._worker.stdin is not None
         self._worker.stdin.close()
         self._worker.wait()
-        _await_end_of_group(self._worker.pid)
         # Its guard does that too, but in its own time: nothing is to be left when we return.
         from farm.sessions.leftovers import remove_leftovers  # not at the top: the worker is to start first
 
         remove_leftovers()
-
-
-def _await_end_of_group(leader: int) -> None:
-    """Wait until the processes of a worker's pool are gone: the system kills them when it ends."""
-    deadline = time.monotonic() + _POOL_ENDS_SECONDS
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        while time.monotonic() < deadline:
-            os.killpg(leader, signal.SIGKILL)
-            time.sleep(0.001)
 
 
 @contextmanager
@@ -216,6 +213,14 @@ def local_broker(run_id: str) -> Iterator[Broker | None]:
         return
     with _locked(ledger, run_id), _server_on(ledger, run_id) as server:
         yield Broker(server.broker_url, store, is_embedded=True)
+
+
+def local_archive() -> Archive:
+    """Give the reports of the runs of this directory."""
+    from farm.queue.archive import StoreArchive
+    from farm.queue.blobs import open_store
+
+    return StoreArchive(*open_store(_store_url()))
 
 
 def local_runs() -> list[str]:

@@ -10,6 +10,16 @@ from farm.queue.broker import Broker
 from farm.queue.connection import LedgerError, clear_errors
 from farm.queue.server import private_server
 
+_CELERY_KEYS = (
+    "agent.doctor",
+    "control.doctor",
+    "doctor.celery.pidbox",
+    "celeryev.doctor",
+    "_kombu.doctor",
+    "unacked.doctor",
+)
+_CELERY_CHANNELS = ("celery.pidbox", "celeryev/worker.*")
+
 
 def examine_broker(broker: Broker) -> str:
     """Use the broker as a run does; LedgerError if it can't be used so."""
@@ -21,6 +31,7 @@ def examine_broker(broker: Broker) -> str:
         facts = broker.client.info()
     broker.ledger.take_lock(name, name, 10_000)  # a script, as every step of a run
     broker.ledger.release_lock(name, name)
+    check_rights(broker)
     program = "Valkey" if "valkey_version" in facts else "Redis"
     version = facts.get("valkey_version") or facts.get("redis_version")
     policy = str(facts.get("maxmemory_policy", "noeviction"))
@@ -30,6 +41,22 @@ def examine_broker(broker: Broker) -> str:
         )
     kept = "" if facts.get("aof_enabled") else "; it keeps nothing on disk, so its restart loses all runs"
     return f"{program} {version}, answers in {took_ms:.1f} ms{kept}"
+
+
+def check_rights(broker: Broker) -> None:
+    """Try what Celery will need of the broker, and change nothing; LedgerError if it is not allowed.
+
+    A worker that is not allowed it would try for ever.
+    """
+    database = broker.client.connection_pool.connection_kwargs.get("db") or 0
+    with clear_errors():
+        for key in _CELERY_KEYS:
+            broker.client.persist(key)  # a write, but there is no such key
+        broker.tell("doctor", "")
+        with broker.client.pubsub() as listener:  # type: ignore[no-untyped-call]
+            for channel in _CELERY_CHANNELS:
+                listener.psubscribe(f"/{database}.{channel}")
+                listener.get_message(timeout=5.0)
 
 
 def examine_store(broker: Broker) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,16 +13,45 @@ from farm.queue.connection import clear_errors
 from farm.queue.records import WorkerRecord
 from farm.queue.scripts import ScriptedClient
 
+FIRST_PAUSE_MS = 5_000
+LONGEST_PAUSE_MS = 300_000
+
 _WORKERS = ["farm:workers", "farm:workers:records"]
+_PAUSES = "farm:pauses"
 
 
 class Fleet(ScriptedClient):
     """What the workers of one server share."""
 
-    def back_off(self, name: str, ms: int) -> None:
-        """Let nobody start under this limit's name for a time: its service is overloaded."""
-        if ms > 0:
-            self._run_script("back_off", [f"farm:limit:{name}:pause"], [ms])
+    def note_busy(
+        self,
+        name: str,
+        began_ms: int,
+        *,
+        told_ms: int = 0,
+        first_ms: int = FIRST_PAUSE_MS,
+        longest_ms: int = LONGEST_PAUSE_MS,
+    ) -> int:
+        """Let nobody start under this name for a time, longer with each strike in a row; give the time left.
+
+        `began_ms` is when the session was claimed that was turned away; `told_ms` how long its service asked
+        to wait, if it did.
+        """
+        keys = [f"farm:limit:{name}:pause", f"farm:limit:{name}:strikes", _PAUSES]
+        chance = random.random()  # noqa: S311 — no secret
+        told_ms = min(told_ms, 2 * longest_ms)
+        return int(self._run_script("busy", keys, [name, began_ms, first_ms, longest_ms, told_ms, chance]))
+
+    def note_served(self, name: str, began_ms: int) -> None:
+        """Say that the service of this name served a session: the next strike is a first one again."""
+        self._run_script("served", [f"farm:limit:{name}:strikes"], [began_ms])
+
+    def pauses(self) -> dict[str, int]:
+        """Give the names under which nobody may start now because a service is busy, and for how many ms."""
+        now_ms = self._server_time_ms()
+        with clear_errors():
+            found = self._client.zrangebyscore(_PAUSES, f"({now_ms}", "+inf", withscores=True)
+        return {name.decode(): int(ends_ms) - now_ms for name, ends_ms in found}
 
     def take_lock(self, name: str, owner: str, ttl_ms: int) -> bool:
         """Take a lock, or keep it if it is this owner's; False if it is another's."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,11 +23,14 @@ from farm.queue.blobs import BlobError, get_bytes
 from farm.queue.broker import Broker
 from farm.queue.collect import read_result, trials_of
 from farm.queue.ledger import Running, RunStatus
-from farm.queue.rows import parse_plan
+from farm.queue.rows import UnreadableRowError, parse_plan
+from farm.queue.signing import SignatureError
+from farm.reporting.formats import FORMATS_BESIDE
 from farm.reporting.json import is_report_file
 from farm.reporting.summarize import summarize_case
 
 _TRANSCRIPTS = "transcripts"  # the directory; TRANSCRIPTS is the list of them
+_TRANSCRIPT = re.compile(r"transcripts/[0-9]{5,9}\.json")
 _PAUSE_SECONDS = 0.1
 _WORKERS_EVERY_SECONDS = 2.0
 _WORKERS_MAY_START_SECONDS = 5.0
@@ -56,6 +61,7 @@ class Update:
     running: tuple[Running, ...] = ()
     kept: tuple[Kept, ...] = ()
     unserved: tuple[str, ...] = ()  # kinds of agents that no living worker has
+    busy: tuple[str, ...] = ()  # services that nobody starts sessions of for a while
     outcomes: Counter[Outcome] = field(default_factory=Counter)  # of all cases so far
 
     @property
@@ -85,6 +91,7 @@ class _Follower:
         self._unfinished: dict[str, dict[int, TrialRecord]] = {}
         self._finished: dict[str, Outcome] = {}
         self._unserved: tuple[str, ...] = ()
+        self._busy: tuple[str, ...] = ()
         self._workers_at = time.monotonic() + _WORKERS_MAY_START_SECONDS
 
     def look(self) -> Update:
@@ -98,7 +105,9 @@ class _Follower:
         cases, kept = [], []
         plans = self._plans([result.job.case_id for result in results])
         for result in results:
-            plan = plans[result.job.case_id]
+            plan = plans.get(result.job.case_id)
+            if plan is None:
+                continue  # it can't be read, or is not signed: the report says so
             record = read_result(result.job, result.data or b"", self._broker)
             if record.kept:
                 kept.append(Kept(plan.case.id, record.report.worker or "", record.kept))
@@ -116,6 +125,7 @@ class _Follower:
             running=tuple(ledger.running(self._run_id)) if status.state == "running" else (),
             kept=tuple(kept),
             unserved=self._look_for_workers(status),
+            busy=self._busy if status.state == "running" else (),
             outcomes=Counter(self._outcomes),
         )
 
@@ -149,13 +159,20 @@ class _Follower:
     def _plans(self, case_ids: list[str]) -> dict[str, CasePlan]:
         wanted = list(dict.fromkeys(case_ids))
         rows = self._broker.ledger.cases(self._run_id, wanted) if wanted else []
-        return {case_id: parse_plan(row) for case_id, row in zip(wanted, rows, strict=True) if row}
+        plans = {}
+        for case_id, row in zip(wanted, rows, strict=True):
+            with suppress(SignatureError, UnreadableRowError):
+                if row is not None:
+                    opened = self._broker.signer.open(row, "plan", self._run_id, case_id)
+                    plans[case_id] = parse_plan(opened)
+        return plans
 
     def _look_for_workers(self, status: RunStatus) -> tuple[str, ...]:
         now = time.monotonic()
         if status.state == "running" and now >= self._workers_at:
             self._workers_at = now + _WORKERS_EVERY_SECONDS
             self._unserved = unserved_kinds(self._broker, status)
+            self._busy = tuple(pauses_of(self._broker, status))
         return self._unserved if status.state == "running" else ()
 
 
@@ -163,6 +180,14 @@ def unserved_kinds(broker: Broker, status: RunStatus) -> tuple[str, ...]:
     """Name the kinds of agents that a run needs and no living worker has."""
     served = {kind for worker in broker.ledger.workers() for kind in worker.agents}
     return tuple(kind for kind in json.loads(status.fields.get("kinds", "[]")) if kind not in served)
+
+
+def pauses_of(broker: Broker, status: RunStatus) -> dict[str, int]:
+    """Name the services of a run's kinds of agents that are busy, with the ms until they are asked again."""
+    kinds = set(json.loads(status.fields.get("kinds", "[]")))
+    return {
+        service: ms for service, ms in broker.ledger.pauses().items() if service.partition(":")[0] in kinds
+    }
 
 
 def trial_outcomes(broker: Broker, run_id: str) -> Iterator[tuple[CaseJob, Outcome]]:
@@ -184,6 +209,8 @@ def fetch_report(broker: Broker, run_id: str, out: Path) -> Path:
             index.seek(0)
             for line in index:
                 name, _, blob_id = line.decode().rstrip("\n").partition("\t")
+                if not _TRANSCRIPT.fullmatch(name):  # it comes from the broker or the store: no other path
+                    raise BlobError(f"the list of transcripts of run {run_id} is corrupt")
                 (directory / name).write_bytes(get_bytes(broker.blobs, blob_id))
         with (directory / REPORT).open("wb") as file:
             broker.archive.read(run_id, REPORT, file)
@@ -223,6 +250,8 @@ class EarlierReport:
         try:
             if self.identity is not None and _identity(report) == self.identity:
                 _remove_transcripts(self.directory, but=set())
+                for beside in FORMATS_BESIDE:
+                    (self.directory / beside.file).unlink(missing_ok=True)
                 report.unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(f"{error.filename or report}: can't be removed: {error.strerror}") from None
@@ -275,6 +304,9 @@ def _refuse_another(out: Path) -> None:
     report = out / REPORT
     if os.path.lexists(report) and not is_report_file(report):
         raise UsageError(f"{report} exists, and is no report of the farm; choose another --out")
+    for path in (out / beside.file for beside in FORMATS_BESIDE):
+        if os.path.lexists(path) and not report.exists():
+            raise UsageError(f"{path} exists, and is no report of the farm; choose another --out")
 
 
 def _remove_transcripts(out: Path, but: set[str]) -> None:

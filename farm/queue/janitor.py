@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from itertools import islice
 
+from farm.model.job import CaseJob
 from farm.queue.broker import Broker
 from farm.queue.ledger import RunStatus
 from farm.queue.names import CONTROL_QUEUE, agent_queue
@@ -29,6 +31,7 @@ class Janitor:
         self._owner = owner
         self._empty_before: frozenset[str] = frozenset()
         self._empty_now: frozenset[str] = frozenset()
+        self.queued_again: Counter[str] = Counter()  # trials, by why
 
     def reconcile(self) -> None:
         """Look after every run once, if no other janitor does."""
@@ -56,23 +59,28 @@ class Janitor:
         expired = ledger.expire(run_id)
         if expired.again:
             _log.warning("run %s: %s trials lost their worker; queued again", run_id, len(expired.again))
-        queue_again(self._broker, [*expired.again, *ledger.due(run_id)])
+        due = ledger.due(run_id)
+        queued = [*expired.again, *due]
+        queue_again(self._broker, queued)
+        self.queued_again.update({"lost_worker": len(expired.again), "due": len(due)})
         if expired.closed or (status.done == status.total):
             self._broker.publish_aggregation(run_id)
             return
         if status.done + status.leased < status.total:
-            self._look_for_lost_messages(status)
+            self._look_for_lost_messages(status, frozenset(queued))
 
-    def _look_for_lost_messages(self, status: RunStatus) -> None:
+    def _look_for_lost_messages(self, status: RunStatus, queued: frozenset[CaseJob]) -> None:
         # Only what an empty queue proves to be lost: a message may be waiting for its turn.
         kinds = {kind for kind in json.loads(status.fields["kinds"]) if self._is_quiet(agent_queue(kind))}
         if not kinds:
             return
         waiting = with_kinds(self._broker, self._broker.ledger.waiting(status.run_id))
-        lost = list(islice(((job, kind) for job, kind in waiting if kind in kinds), _QUEUED_AT_ONCE))
+        silent = ((job, kind) for job, kind in waiting if kind in kinds and job not in queued)
+        lost = list(islice(silent, _QUEUED_AT_ONCE))
         if lost:
             _log.warning("run %s: %s messages were lost; queued again", status.run_id, len(lost))
             self._broker.publish(lost)
+            self.queued_again["lost_message"] += len(lost)
 
     def _look_after_report(self, status: RunStatus) -> None:
         self._broker.ledger.expire(status.run_id)  # the sessions of a cancelled run, if their worker is lost

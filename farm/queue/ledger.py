@@ -234,6 +234,11 @@ class Ledger(RunBook):
         """Put trials that have a result back to be done, and open the run; give the number of them."""
         return int(self._call("retry", run_id, run_id, _cost(budget_usd), *map(name_of, jobs)))
 
+    def replace_cases(self, run_id: str, cases: Iterable[tuple[str, bytes]]) -> None:
+        """Put other rows in the place of some of the manifest's."""
+        for batch in batches(cases, 200):
+            self._call("replace", run_id, *_flat(batch))
+
     def forget(self, run_id: str) -> None:
         """Remove all that is known of a run."""
         with clear_errors():

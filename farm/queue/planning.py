@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from farm.agents.registry import AGENTS
+from farm.agents.scripted_api import choose_scenario, read_scenarios, scenario_file
 from farm.errors import InputError, Problem, UsageError
-from farm.model.agent import AgentBase
-from farm.model.job import CasePlan, Keep, ShippedFile
+from farm.judging import questions_of
+from farm.model.agent import SCRIPTED_API, AgentBase
+from farm.model.job import CasePlan, JudgePlan, Keep, ShippedFile
 from farm.model.suite import Case, Suite
 from farm.queue.blobs import CHUNK_BYTES, put_bytes
 from farm.queue.broker import Broker
-from farm.running import resolve_isolation
+from farm.running import resolve_isolation, resolve_judges
 from farm.sessions.bundle import build_bundle
 from farm.sessions.owned_directory import make_directory, remove_directory
 from farm.settings import Settings
+
+if TYPE_CHECKING:
+    from farm.testing import Scenario
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,7 @@ class RunOptions:
     max_cost_usd: float | None = None
     keep: Keep = "none"
     out: Path | None = None  # where the report will go: nothing for the agent to read
+    hidden: tuple[Path, ...] = ()  # other reports, which are nothing for the agent either
 
 
 class Planner:
@@ -46,6 +53,7 @@ class Planner:
         self._root = Path(suite.root)
         self._bundles: dict[Path, str] = {}
         self._files: dict[Path, ShippedFile] = {}
+        self._scripts: dict[Path, dict[str, Scenario]] = {}
 
     def plan(self, case: Case) -> CasePlan:
         """Decide everything about a case."""
@@ -56,6 +64,9 @@ class Planner:
         retries = settings.retries if options.retries is None else options.retries
         skipped = case.skip is not None
         isolation, network = resolve_isolation(case, spec, settings)
+        judges = {} if skipped else resolve_judges(case, agent, spec, model, settings)
+        plans = [(spec, network), *((judge.spec, judge.network) for judge in judges.values())]
+        limited = {agent, spec.kind, model, *judge_names(case, judges)}
         return CasePlan(
             case=case,
             agent=agent,
@@ -63,12 +74,12 @@ class Planner:
             model=model,
             timeout_seconds=own_timeout or settings.timeout_seconds,
             bundle=self._bundle(case) if AGENTS[spec.kind].acts and not skipped else None,
-            files={} if skipped else dict(self._ship_files(case)),
+            files={} if skipped else {**dict(self._ship_files(case)), **self._scenarios(plans, case)},
             isolation=isolation,
             network=network,
-            limits={
-                name: limit for name, limit in settings.limits.items() if name in (agent, spec.kind, model)
-            },
+            judges=judges,
+            limits={name: limit for name, limit in settings.limits.items() if name in limited},
+            prices=dict(settings.prices),
             max_attempts=retries + 1,
             keep=options.keep,
             store=self._store,
@@ -81,12 +92,13 @@ class Planner:
             raise UsageError(self._settings.explain_agent(agent))
         return agent, spec
 
-    def _bundle(self, case: Case) -> str:
+    def _bundle(self, case: Case) -> str | None:
         source = self._workspace(case)
         if source not in self._bundles:
             exclude = {self._root / file for file in self._suite.test_files}
             if self._options.out is not None:
                 exclude.add(self._options.out.resolve())
+            exclude |= {path.resolve() for path in self._options.hidden}
             place = make_directory("bundle-")  # guarded: it may be large, and we may be killed
             try:
                 bundle = build_bundle(source.resolve(), exclude=exclude, directory=place)
@@ -114,11 +126,34 @@ class Planner:
                     problem = f'file "{name}" can\'t be read: {error.strerror}'
                     raise InputError([Problem(case.file, case.line, 1, problem)]) from None
 
+    def _scenarios(self, plans: Iterable[tuple[AgentBase, bool]], case: Case) -> dict[str, ShippedFile]:
+        """Ship what scripted APIs play to a case's sessions, once it is sure that they can."""
+        shipped = {}
+        for spec, network in plans:
+            if (name := scenario_file(spec)) is None:
+                continue
+            if spec.kind == "claude" and not network:
+                told = f"`network: false` cuts a session off from `api: {SCRIPTED_API}{name}`, too"
+                raise InputError([Problem(case.file, case.line, 1, told)])
+            path = self._root / name
+            if path not in self._scripts:
+                self._scripts[path] = read_scenarios(path)
+            choose_scenario(self._scripts[path], case.id, os.path.relpath(path))
+            shipped[name] = self._ship(path)
+        return shipped
+
     def _ship(self, path: Path) -> ShippedFile:
         if path not in self._files:
             blob = put_bytes(self._blobs, path.read_bytes())
             self._files[path] = ShippedFile(blob=blob, executable=os.access(path, os.X_OK))
         return self._files[path]
+
+
+def judge_names(case: Case, judges: Mapping[str, JudgePlan]) -> Iterator[str | None]:
+    """Name the judges' agents and models: a trial takes a place of theirs, too."""
+    for judge in judges.values():
+        yield from (judge.agent, judge.spec.kind, judge.model)
+    yield from (question.model for question in questions_of(case.evaluators))
 
 
 def _files_in(path: Path) -> Iterator[Path]:

@@ -114,3 +114,4 @@ class WorkerRecord:
     agents: tuple[str, ...]
     concurrency: int
     started_at_ms: int
+    key_id: str = ""  # of the key that it wants plans to be signed with; empty if it wants none

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from contextlib import suppress
 
 from farm.model.verdict import Outcome
 from farm.queue.batching import batches
@@ -13,9 +14,11 @@ from farm.queue.connection import clear_errors
 from farm.queue.following import trial_outcomes
 from farm.queue.ledger import RunStatus
 from farm.queue.names import CONTROL_QUEUE, agent_queue
-from farm.queue.submit import queue_again
+from farm.queue.signing import SignatureError
+from farm.queue.submit import check_keys, queue_again
 
 _PUT_BACK_AT_ONCE = 5000
+_SIGNED_AT_ONCE = 500
 
 
 def resume_run(broker: Broker, run_id: str, *, budget_usd: float | None = None, alone: bool = False) -> int:
@@ -26,6 +29,8 @@ def resume_run(broker: Broker, run_id: str, *, budget_usd: float | None = None, 
     if alone:
         _forget_the_dead(broker, run_id)
     was_running = _is_running(broker, run_id)
+    check_keys(broker)
+    _sign_anew(broker, run_id)
     left = broker.ledger.resume(run_id, budget_usd=budget_usd)
     if was_running:
         return left  # what waits in a run that goes on has its messages
@@ -49,6 +54,8 @@ def retry_run(
         _forget_the_dead(broker, run_id)
     jobs = [job for job, outcome in trial_outcomes(broker, run_id) if outcome in outcomes]
     was_running = _is_running(broker, run_id)
+    check_keys(broker)
+    _sign_anew(broker, run_id)
     put_back = sum(
         broker.ledger.retry(run_id, batch, budget_usd=budget_usd)
         for batch in batches(jobs, _PUT_BACK_AT_ONCE)
@@ -68,6 +75,24 @@ def _forget_the_dead(broker: Broker, run_id: str) -> None:
         with clear_errors():
             broker.client.delete(*_queues(status))
     forget_aggregator(run_id, broker)
+
+
+def _sign_anew(broker: Broker, run_id: str) -> None:
+    """Vouch for a run's plans once more, as workers refuse what was signed long ago.
+
+    Only for those that somebody with the key has signed; before the run is opened, as its workers are quick.
+    """
+    signer = broker.signer
+    if not signer.key:
+        return
+    for case_ids in batches(broker.ledger.case_ids(run_id), _SIGNED_AT_ONCE):
+        renewed = []
+        for case_id, row in zip(case_ids, broker.ledger.cases(run_id, case_ids), strict=True):
+            with suppress(SignatureError):  # whoever carries it out says so
+                if row is not None:
+                    plan = signer.open(row, "plan", run_id, case_id)
+                    renewed.append((case_id, signer.sign(plan, "plan", run_id, case_id)))
+        broker.ledger.replace_cases(run_id, renewed)
 
 
 def _is_running(broker: Broker, run_id: str) -> bool:

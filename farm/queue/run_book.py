@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
@@ -127,6 +128,15 @@ class RunBook(Fleet):
     def runs(self) -> list[str]:
         """Name the runs that the ledger knows, newest first."""
         return [run_id.decode() for run_id in self._run_script("runs", [RUNS], [PREFIX])]
+
+    def states(self) -> Counter[str]:
+        """Count the runs that the ledger knows, by state."""
+        run_ids = self.runs()
+        with clear_errors(), self._client.pipeline(transaction=False) as pipeline:
+            for run_id in run_ids:
+                pipeline.hget(key_of(run_id), "state")
+            found = pipeline.execute()
+        return Counter(state.decode() for state in found if state)  # one may have been forgotten meanwhile
 
     def _many(self, key: str, names: Sequence[str]) -> list[bytes | None]:
         rows: list[bytes | None] = []

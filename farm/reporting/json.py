@@ -67,16 +67,21 @@ def is_report_file(path: Path) -> bool:
 
 def read_head(path: Path) -> SuiteReport:
     """Read of a report file all but its cases: of those there may be many."""
-    head = b""
     try:
         with path.open("rb") as file:
-            for line in file:
-                if line.startswith(_CASES):  # the only line that begins so: what is further in is further in
-                    return parse_report(head + _NO_CASES, str(path))
-                head += line
+            return parse_head(file, str(path))
     except OSError as error:
         raise FarmError(f"{path}: can't be read: {error.strerror}") from None
-    raise FarmError(f"{path}: not a report of this farm")
+
+
+def parse_head(lines: Iterable[bytes], where: str) -> SuiteReport:
+    """Read of a report's lines all but its cases, and no line more."""
+    head = b""
+    for line in lines:
+        if line.startswith(_CASES):  # the only line that begins so: what is further in is further in
+            return parse_report(head + _NO_CASES, where)
+        head += line
+    raise FarmError(f"{where}: not a report of this farm")
 
 
 def parse_report(data: bytes, where: str = "report.json") -> SuiteReport:

@@ -72,6 +72,9 @@ class _Tally:
         self._cost_usd: float | None = None
         self._input_tokens: int | None = None
         self._output_tokens: int | None = None
+        self._judge_cost_usd: float | None = None
+        self._judge_input_tokens: int | None = None
+        self._judge_output_tokens: int | None = None
 
     def add(self, case: CaseReport) -> None:
         self._outcomes[case.outcome] += 1
@@ -83,6 +86,9 @@ class _Tally:
             self._cost_usd = _plus(self._cost_usd, trial.cost_usd)
             self._input_tokens = _plus(self._input_tokens, trial.input_tokens)
             self._output_tokens = _plus(self._output_tokens, trial.output_tokens)
+            self._judge_cost_usd = _plus(self._judge_cost_usd, trial.judge_cost_usd)
+            self._judge_input_tokens = _plus(self._judge_input_tokens, trial.judge_input_tokens)
+            self._judge_output_tokens = _plus(self._judge_output_tokens, trial.judge_output_tokens)
 
     def totals(self) -> Totals:
         outcomes = self._outcomes
@@ -98,6 +104,9 @@ class _Tally:
             cost_usd=self._cost_usd,
             input_tokens=self._input_tokens,
             output_tokens=self._output_tokens,
+            judge_cost_usd=self._judge_cost_usd,
+            judge_input_tokens=self._judge_input_tokens,
+            judge_output_tokens=self._judge_output_tokens,
         )
 
 
@@ -105,8 +114,12 @@ def exit_code(report: SuiteReport) -> int:
     """Give the exit code that a run ends with."""
     if report.totals.failed:
         return 1
-    incomplete = report.totals.errored or report.totals.cancelled or report.state == "over_budget"
-    return 3 if incomplete else 0
+    return 3 if is_incomplete(report) else 0
+
+
+def is_incomplete(report: SuiteReport) -> bool:
+    """Say whether something of a run could not be judged, or was not carried out."""
+    return bool(report.totals.errored or report.totals.cancelled or report.state == "over_budget")
 
 
 def _plus(known: N | None, more: N | None) -> N | None:

@@ -11,7 +11,7 @@ from textwrap import indent
 
 from farm.model.messages import ToolCall
 from farm.model.patterns import text_of
-from farm.model.report import CaseReport, SuiteReport, TrialReport
+from farm.model.report import CaseReport, SuiteReport, Totals, TrialReport
 from farm.model.verdict import Outcome, Verdict
 
 Paint = Callable[[str, str], str]
@@ -61,7 +61,8 @@ def tool_call_line(call: ToolCall) -> str:
             for key, value in call.input.items()
         )
     shown = arguments if len(arguments) <= 120 else arguments[:120] + "…"
-    return safe(f"{call.tool}({shown})" + (" failed" if call.is_error else "")).replace("\n", " ")
+    by = "subagent: " if call.parent_id is not None else ""
+    return safe(f"{by}{call.tool}({shown})" + (" failed" if call.is_error else "")).replace("\n", " ")
 
 
 def verdict_lines(verdict: Verdict, paint: Paint = plain) -> Iterator[str]:
@@ -96,7 +97,9 @@ def case_lines(case: CaseReport, paint: Paint = plain, *, verbose: bool = False)
 
 def _trial_lines(trial: TrialReport, paint: Paint, *, verbose: bool) -> Iterator[str]:
     if trial.error:
-        yield paint(f"{trial.error.kind}: ", "yellow") + safe(trial.error.message)
+        yield paint(f"{safe(trial.error.kind)}: ", "yellow") + safe(trial.error.message)
+    for warning in trial.warnings:
+        yield paint("warning: ", "yellow") + safe(warning)
     for verdict in trial.verdicts:
         if verbose or verdict.outcome != "passed":
             yield from verdict_lines(verdict, paint)
@@ -106,7 +109,17 @@ def report_lines(report: SuiteReport, paint: Paint = plain, *, verbose: bool = F
     """Show a whole run as it was shown while it went on, and its last line."""
     for case in report.cases:
         yield from case_lines(case, paint, verbose=verbose)
-    yield suite_results_line(report, paint)
+    yield from suite_results_lines(report, paint)
+
+
+def change_lines(before: SuiteReport, after: SuiteReport, paint: Paint = plain) -> Iterator[str]:
+    """Show which cases of a run have another outcome than they had: `changed: login: failed → passed`."""
+    outcomes = {case.id: case.outcome for case in before.cases}
+    for case in after.cases:
+        earlier = outcomes.get(case.id)
+        if earlier is not None and earlier != case.outcome:
+            now = paint(case.outcome, _MARKS[case.outcome][1])
+            yield f"changed: {safe(case.id)}: {earlier} → {now}"
 
 
 def clock(seconds: float) -> str:
@@ -130,11 +143,26 @@ def outcomes_text(outcomes: Mapping[Outcome, int], paint: Paint = plain) -> str:
     return ", ".join(paint(f"{outcomes[word]} {word}", color) for word, color in shown)
 
 
+def totals_text(totals: Totals, paint: Paint = plain) -> str:
+    """Show how many cases of a run ended how."""
+    outcomes: dict[Outcome, int] = {word: getattr(totals, word) for word in _MARKS}
+    return outcomes_text(outcomes, paint)
+
+
 def results_line(passed: int, total: int, paint: Paint = plain, **others: int) -> str:
     """Give the last line of a run: `Results: 3/4 passed, 1 errored`."""
     more = "".join(f", {count} {word}" for word, count in others.items() if count)
     color = "green" if passed == total else "red" if others.get("failed") else "yellow"
     return paint(f"Results: {passed}/{total} passed{more}", color)
+
+
+def suite_results_lines(report: SuiteReport, paint: Paint = plain) -> Iterator[str]:
+    """Give the last lines of a suite's run: its results, and what it cost if judges had a part in that."""
+    yield suite_results_line(report, paint)
+    agents, judges = report.totals.cost_usd, report.totals.judge_cost_usd
+    if judges is not None:
+        of_agents = "" if agents is None else f"${agents:.4f} for agents, "
+        yield f"Cost: {of_agents}${judges:.4f} for judges"
 
 
 def suite_results_line(report: SuiteReport, paint: Paint = plain) -> str:

@@ -92,6 +92,14 @@ class BundleCache:
         if self._should_trim:
             self.trim()
 
+    def read_file(self, bundle_id: str, path: str, read: Callable[[Path], bytes | None]) -> bytes | None:
+        """Read a file of a bundle; None if it is not here any more. Whether it is right, its reader knows."""
+        entry = self._entries / bundle_id
+        if not _ID.fullmatch(bundle_id) or not entry.exists():
+            return None
+        with self._lock(bundle_id, fcntl.LOCK_SH):
+            return read(entry / "tree" / path)
+
     def trim(self) -> None:
         """Drop the least recently used entries until the rest fits, and what killed processes left."""
         with self._lock("trim", fcntl.LOCK_EX):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +18,8 @@ from farm.sessions.sandbox import Sandbox
 # The command waits for one line, so that it is marked before it can start anything. Not preexec_fn: that
 # is unsafe in a process with threads.
 _GATE = 'IFS= read -r line || exit 125; exec "$@"'
+
+_PIPE_BYTES = 2**20  # as much as Linux lets any user have
 
 
 class CommandNotStartedError(FarmError):
@@ -115,7 +119,7 @@ def _spawn(
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             wrapped,
             cwd=cwd,
             env=env,
@@ -128,6 +132,16 @@ def _spawn(
         )
     except (OSError, ValueError) as error:
         raise _not_started(argv, cwd, error) from error
+    assert process.stdout is not None
+    _widen(process.stdout.fileno())
+    return process
+
+
+def _widen(pipe: int) -> None:
+    """Let a pipe hold more. Some programs (the Gemini CLI) end without waiting until all is read."""
+    if hasattr(fcntl, "F_SETPIPE_SZ"):  # on Linux
+        with suppress(OSError):  # a user may have only so much of it: it goes without
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _find_program(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> str:

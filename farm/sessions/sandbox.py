@@ -31,6 +31,8 @@ _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt"
 _ETC_LINKS = ("resolv.conf", "localtime", "hosts", "passwd", "group", "ssl/certs", "ssl/cert.pem")
 # The session of a farm that root runs is root, though without any power: these are for root alone.
 _ROOTS_SECRETS = ("shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "ssl/private", "ssh")
+# What an administrator tells everybody's agents on this machine, and no other machine does.
+_HOSTS_INSTRUCTIONS = ("claude-code", "codex", "gemini-cli", "opencode")
 # Variables that a session inherits and that name files.
 _FILE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
 
@@ -75,7 +77,7 @@ class Sandbox:
         return [
             program,
             *_namespaces(network=self.network),
-            *_system_arguments(os.geteuid() == 0),
+            *_system(),
             *("--bind", str(self.tmp), "/tmp"),  # noqa: S108 (inside)
             *self._binds(env),
             *("--remount-ro", "/", "--chdir", str(cwd), "--json-status-fd", str(status), "--", *argv),
@@ -174,7 +176,7 @@ def _try_bubblewrap(*, network: bool) -> SandboxAvailability:
     confined = [
         program,
         *_namespaces(network=network),
-        *_system_arguments(os.geteuid() == 0),
+        *_system(),
         *("--tmpfs", "/tmp", "--remount-ro", "/", "--", "/bin/sh", "-c", ":"),  # noqa: S108 (inside)
     ]
     version = _ask([program, "--version"])
@@ -214,8 +216,13 @@ def _namespaces(*, network: bool) -> tuple[str, ...]:
     )
 
 
-@lru_cache
-def _system_arguments(is_root: bool) -> tuple[str, ...]:
+def _system() -> tuple[str, ...]:
+    # Asked again when something was put in /etc or taken away: workers live for weeks.
+    return _system_arguments(os.geteuid() == 0, _stamp("/etc"))
+
+
+@lru_cache(maxsize=8)
+def _system_arguments(is_root: bool, _stamp: tuple[int, ...]) -> tuple[str, ...]:
     """Show the system, with the links that lead from one of its parts to another."""
     arguments = ["--dev", "/dev", "--proc", "/proc"]
     for name in _SYSTEM:
@@ -228,13 +235,12 @@ def _system_arguments(is_root: bool) -> tuple[str, ...]:
         target = Path("/etc", name).resolve()
         if os.access(target, os.R_OK) and not _is_system(target):
             arguments += ["--ro-bind-try", str(target), str(target)]
-    if is_root:
-        for name in _ROOTS_SECRETS:
-            path = Path("/etc", name)
-            if path.is_dir():
-                arguments += ["--tmpfs", str(path), "--remount-ro", str(path)]
-            elif path.exists():
-                arguments += ["--ro-bind", os.devnull, str(path)]
+    for name in (*_HOSTS_INSTRUCTIONS, *(_ROOTS_SECRETS if is_root else ())):
+        path = Path("/etc", name)
+        if path.is_dir():
+            arguments += ["--tmpfs", str(path), "--remount-ro", str(path)]
+        elif path.exists():
+            arguments += ["--ro-bind", os.devnull, str(path)]
     return (*arguments, "--dir", "/run", "--symlink", "/tmp", "/var/tmp")  # noqa: S108 (inside)
 
 

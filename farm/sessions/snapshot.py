@@ -47,6 +47,13 @@ class Snapshot:
             ),
         )
 
+    def changed_since(self, earlier: Snapshot) -> Iterator[str]:
+        """Name the files that are not the same as in an earlier snapshot."""
+        for name, state in self.files.items():
+            before = earlier.files.get(name)
+            if before is None or not before.same_as(state):
+                yield name
+
     def _state_of(self, name: str, path: str, status: os.stat_result) -> _FileState:
         before = self.files.get(name)
         settled = status.st_ctime_ns < self.taken_at_ns - _CLOCK_GRANULARITY_NS
@@ -115,6 +122,11 @@ def _digest(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         return hashlib.file_digest(file, "blake2b").digest()
+
+
+def digest_of(content: bytes) -> bytes:
+    """Give what a snapshot has of a plain file with this content."""
+    return hashlib.blake2b(content).digest()
 
 
 def _grant_owner(path: str, permissions: int) -> None:

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from farm.errors import FarmError, UsageError
-from farm.model.transcript import WorkspaceChanges
+from farm.errors import FarmError, SessionError, UsageError
+from farm.model.transcript import FileDiff, WorkspaceChanges
 from farm.sessions.snapshot import Snapshot, take_snapshot
 from farm.sessions.source_tree import copy_tree
 from farm.sessions.trial_directories import PARTS, TrialDirectories
+from farm.sessions.workspace_diff import Original, diff_files, read_plain_file
 
 # All that a session inherits of our environment: where programs are, the language, the way to the network.
 # Anything else could be a secret, or a difference between two machines.
@@ -26,6 +27,9 @@ _INHERITED = frozenset(
 
 # Agents read these in every directory above their own.
 _INSTRUCTION_FILES = ("CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "GEMINI.md")
+
+# What setup commands made is nowhere else: so much of it is kept to be compared with.
+_MAX_KEPT_BYTES = 4 * 2**20
 
 # What a workspace is filled from: a directory to copy, or whatever fills the empty directory it is given
 # (`BundleCache.materialise`, on a machine that has no such directory).
@@ -42,6 +46,7 @@ class Workspace:
     tmp: Path
     config: Path  # the agent's settings and logs
     _before: list[Snapshot] = field(default_factory=list, repr=False, compare=False)
+    _made_by_setup: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """Give the environment of everything that runs here; `extra` is the case's and the agent's own."""
@@ -60,12 +65,41 @@ class Workspace:
 
     def remember_files(self) -> None:
         """Take the files as they are now for what `changes` compares with: call it after the setup."""
+        earlier = self._before[:]
         self._before[:] = [take_snapshot(self.directory)]
+        if earlier:
+            self._keep_changed(earlier[0])
 
     def changes(self) -> WorkspaceChanges:
         """Say what has become of the files since they were remembered."""
+        if self.directory.is_symlink():  # all that is looked at from now on would lie where it leads
+            raise SessionError(
+                "workspace_replaced",
+                "the session put a link in the place of its working directory",
+                retryable=False,
+            )
         (before,) = self._before
         return before.compare(self.directory)
+
+    def diff(
+        self, changes: WorkspaceChanges, original: Original, redact: Callable[[bytes], bytes]
+    ) -> tuple[FileDiff, ...]:
+        """Show what has become of the files; `original` gives those that the workspace was filled with."""
+        (before,) = self._before
+
+        def read(path: str) -> bytes | None:
+            kept = self._made_by_setup.get(path)
+            return original(path) if kept is None else kept
+
+        return diff_files(changes, before, self.directory, read, redact)
+
+    def _keep_changed(self, earlier: Snapshot) -> None:
+        room = _MAX_KEPT_BYTES
+        for name in self._before[0].changed_since(earlier):
+            content = read_plain_file(self.directory / name)
+            if content is not None and len(content) <= room:
+                room -= len(content)
+                self._made_by_setup[name] = content
 
 
 _FRESH_DIRECTORIES = TrialDirectories()

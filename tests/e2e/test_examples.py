@@ -23,8 +23,6 @@ from farm.model.evaluator import SPEC_BY_TYPE, CompositeSpec
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "examples"
 
-NO_LLM = "LLM evaluators are not available in this version"
-
 # The complete examples of seed 003, to the letter. (Keys of YAML mappings are read as text.)
 SEED_EXAMPLES: dict[str, dict[str, Any]] = {
     "env-protection": {
@@ -89,8 +87,8 @@ ANALYSES: dict[str, tuple[int, list[str]]] = {
     "read-order/fail": (1, ["✗", "✗", "Results: 0/2 passed, 2 failed"]),
     "skill-activation/pass": (0, ["✓", "✓", "Results: 2/2 passed"]),
     "skill-activation/fail": (1, ["✗", "✗", "Results: 0/2 passed, 2 failed"]),
-    "stdout-review/pass": (3, ["✓", "!", "Results: 1/2 passed, 1 errored"]),
-    "stdout-review/fail": (1, ["✗", "!", "Results: 0/2 passed, 1 failed, 1 errored"]),
+    "stdout-review/pass": (0, ["✓", "✓", "Results: 2/2 passed"]),
+    "stdout-review/fail": (1, ["✗", "✓", "Results: 1/2 passed, 1 failed"]),
 }
 
 # case: each verdict that is meant to fail, with what it must say
@@ -98,6 +96,9 @@ FAILURES: dict[str, dict[str, str]] = {
     "agents/command/failing": {
         "Write not called (file_path=stock.csv)": 'Write with file_path="stock.csv" called 1 time (must not be)',
         "files_changed": 'changed, though "stock.csv" forbids it: stock.csv',
+    },
+    "agents/scripted-api/failing::looks-elsewhere": {
+        "Read not called (file_path=*..*)": "(must not be)",
     },
     "env-protection/failing": {
         "Read not called (file_path=*.env)": 'seen: Read(file_path=".env")',
@@ -150,9 +151,14 @@ FAILURES: dict[str, dict[str, str]] = {
     "evaluators/is_json.failing::code-fence": {"is_json": "it is wrapped in a code fence"},
     "evaluators/is_json.failing::schema": {"is_json": '/order: "1001" is not of type "integer"'},
     "evaluators/latency.failing::too-slow": {"latency": "(maximum: 100 ms)"},
+    "evaluators/llm_judge.failing::by-a-prompt": {"tone": "no greeting"},
+    "evaluators/llm_judge.failing::by-a-required-rubric": {"llm_judge": "Says sorry: it does not"},
     "evaluators/regex.failing::date": {"a date": "does not match", "no excuses": "matches"},
     "evaluators/starts_with.failing::letter": {
         'starts_with "Dear Grace,"': 'does not start with "Dear Grace,"'
+    },
+    "evaluators/stdout_review.failing": {
+        "stdout_review": "6 of 10 (minimum: 7): a list, but not a numbered one"
     },
     "evaluators/token_usage.failing::too-many": {"token_usage": "7,000 input tokens (maximum: 6,000)"},
     "evaluators/tool_call.failing::called-though-it-must-not-be": {"Bash not called": "(must not be)"},
@@ -173,6 +179,7 @@ FAILURES: dict[str, dict[str, str]] = {
 # case: why it could not be judged
 ERRORS = {
     "agents/command/crash.errored": "exit code 1: I don't understand: How do you do?",
+    "agents/scripted-api/no-entrance.errored": "the API answered 401: invalid x-api-key",
     "evaluators/code_judge.errored::no-such-column": "KeyError: 'amuont'",
     "evaluators/cost.errored::unknown": "the transcript does not record the session's cost",
     "formats/crash.errored": "the connection was lost",
@@ -181,7 +188,7 @@ ERRORS = {
 PATTERNS = {
     "passing": "*passing.{yaml,jsonl}",
     "failing": "*failing.yaml",
-    "unjudged": "{*.errored,*.llm,skipped}.yaml",
+    "unjudged": "{*.errored,skipped}.yaml",
 }
 
 
@@ -295,7 +302,10 @@ def test_files() -> list[Path]:
         path
         for path in yaml_examples()
         # Settings, and what a JSONL file's cases have in common, are no tests.
-        if path.name != "farm.yaml" and not path.with_suffix(".jsonl").exists()
+        if path.name != "farm.yaml"
+        and not path.with_suffix(".jsonl").exists()
+        # Nor is what a scripted API answers.
+        and path.parent.name != "scenarios"
     ]
 
 
@@ -378,6 +388,20 @@ def test_a_program_under_test_tells_what_it_did(batch):
     assert trial["workspace_changes"] == {"added": [], "modified": [], "deleted": []}
 
 
+def test_an_agent_behind_a_scripted_api_is_the_real_one_in_all_else(batch):
+    (trial,) = batch("passing").cases["agents/scripted-api/passing::sorts"]["trials"]
+    assert trial["workspace_changes"]["modified"] == ["cellar.txt"]
+    assert trial["cost_usd"] == pytest.approx((20 * 2 + 10 * 10) / 1e6)
+    transcript = json.loads((batch("passing").out / trial["transcript"]).read_text(encoding="utf-8"))
+    first, last = transcript["output_messages"]
+    assert first["tool_calls"][0]["output"] == ""
+    assert first["tool_calls"][1]["output"].endswith("cellar.txt:1:apples, 12")
+    assert (transcript["model"], transcript["agent"]) == ("claude-sonnet-5-5", "cellarer")
+    (refused,) = batch("failing").cases["agents/scripted-api/failing::looks-elsewhere"]["trials"]
+    assert refused["trace_summary"]["error_count"] == 1
+    assert last["content"] == "The list is in order now."
+
+
 def test_what_can_not_be_judged_is_errored(batch):
     unjudged = batch("unjudged")
     assert unjudged.exit_code == 3
@@ -389,14 +413,23 @@ def test_what_can_not_be_judged_is_errored(batch):
         assert reason in (trial["error"]["message"] if trial["error"] else reasons[0])
 
 
-def test_what_needs_an_llm_is_errored_and_the_rest_is_judged(batch):
-    cases = {id_: case for id_, case in batch("unjudged").cases.items() if ".llm" in id_}
-    assert {case["outcome"] for case in cases.values()} == {"errored"}
-    for case in cases.values():
-        assert {verdict["reasoning"] for verdict in verdicts(case, "errored").values()} == {NO_LLM}
-        assert not verdicts(case, "failed")
-    judged = verdicts(cases["stdout-review/passing.llm"], "passed")
-    assert list(judged) == ["Bash called (command=*build*)"]
+def test_what_an_llm_says_is_in_the_report_with_what_it_cost(batch):
+    passing = batch("passing")
+    case = passing.cases["stdout-review/passing"]
+    judged = verdicts(case, "passed")
+    assert list(judged) == ["Bash called (command=*build*)", "stdout_review"]
+    review = judged["stdout_review"]
+    assert (review["score"], review["details"]["judge"]["agent"]) == (0.9, "grader")
+    assert review["reasoning"] == "it says that the build completed, and without errors"
+    (trial,) = case["trials"]
+    assert (trial["cost_usd"], trial["judge_input_tokens"], trial["judge_output_tokens"]) == (None, 10, 5)
+    (thrice,) = passing.cases["evaluators/llm_judge.passing::three-times"]["trials"]
+    assert thrice["verdicts"][0]["details"]["samples"]["scores"] == [0.9, 0.9, 0.9]
+    assert thrice["judge_cost_usd"] == pytest.approx(3 * trial["judge_cost_usd"])
+    totals = passing.report["totals"]
+    assert 0 < trial["judge_cost_usd"] < totals["judge_cost_usd"]
+    shown = f"${totals['cost_usd']:.4f} for agents, ${totals['judge_cost_usd']:.4f} for judges"
+    assert f"Cost: {shown}\n" in passing.output
 
 
 def test_a_skipped_example_is_not_run(batch):
@@ -446,7 +479,6 @@ def test_a_recorded_session_is_judged_by_the_seeds_test(farm, session):
     assert lines[0] == SEED_EXAMPLES[name]["name"]
     marks = [line[2] for line in lines if re.match(r"  [✓✗!] ", line)]
     assert [*marks, lines[-1]] == expected
-    assert (NO_LLM in result.stdout) == (name == "stdout-review")
 
 
 def test_every_recorded_session_of_a_seed_example_is_analyzed():

@@ -30,8 +30,8 @@ from tests.integration.ledger_builders import claimed, jobs
         ("rediss://host/1", "rediss://host/1?ssl_cert_reqs=required"),
         ("rediss://:p@host?ssl_cert_reqs=CERT_NONE", "rediss://:p@host/0?ssl_cert_reqs=none"),
         (
-            "rediss://host?ssl_ca_certs=/ca.pem",
-            "rediss://host/0?ssl_cert_reqs=required&ssl_ca_certs=%2Fca.pem",
+            "rediss://host?ssl_ca_certs=/dev/null",
+            "rediss://host/0?ssl_cert_reqs=required&ssl_ca_certs=%2Fdev%2Fnull",
         ),
         ("unix:///tmp/s?db=2", "redis+socket:///tmp/s?virtual_host=2"),
         ("unix://user:p@/tmp/s", "redis+socket://user:p@/tmp/s?virtual_host=0"),
@@ -84,6 +84,7 @@ def test_both_spellings_lead_to_the_same_database(guarded, login, database):
         "redis://:secret@host?nonsense=1",
         "redis://host?password=secret",
         "rediss://:secret@host?ssl_cert_reqs=perhaps",
+        "rediss://:secret@host?ssl_ca_certs=/nonexistent/ca.pem",
         "unix://:secret@relative/path",
         "unix://",
     ],

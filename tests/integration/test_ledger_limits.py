@@ -201,9 +201,9 @@ def test_a_back_off_holds_for_all_who_start_under_that_name(ledger, client, run_
     limit = [Limit(run_id, concurrency=5)]
     job, other = jobs(run_id, 2)
     ledger.create_run(run_id, [job, other])
-    ledger.back_off(run_id, 60_000)
-    ledger.back_off(run_id, 1000)  # who was told less does not know better
-    ledger.back_off(run_id, 0)
+    ledger.note_busy(run_id, 1, told_ms=60_000)
+    ledger.note_busy(run_id, 1, told_ms=1000)  # who was told less does not know better
+    ledger.note_busy(run_id, 1)
     assert 50_000 < limited(ledger, job, limits=limit) <= 61_000
     claimed(ledger, other)  # under no limit
     client.delete(f"farm:limit:{run_id}:pause", f"farm:run:{run_id}:delays")  # a minute later

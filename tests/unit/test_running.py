@@ -307,3 +307,22 @@ def test_in_a_sandbox_neither_tool_nor_judge_reaches_what_is_not_theirs(tmp_path
     assert not outside.exists()
     assert result.transcript is not None
     assert [call.is_error for call in result.transcript.tool_calls()] == [True, False]
+
+
+def test_a_session_that_puts_a_link_in_the_place_of_its_workspace_shows_nobody_where_it_leads(tmp_path):
+    outside, source = tmp_path / "outside", tmp_path / "source"
+    outside.mkdir()
+    source.mkdir()
+    (outside / "secret").write_text("hello")
+    swap = f'here=$PWD; cd ..; mv "$here" "$here.gone" && ln -s {outside} "$here"'
+    case = scripted(
+        {"tool": "Bash", "input": {"command": swap}},
+        {"say": "hello"},
+        evaluators=({"type": "file_contains", "path": "secret", "value": "hello"},),
+    )
+    result = run(source, case)
+
+    assert result.report.outcome == "errored"
+    assert result.report.error is not None
+    assert result.report.error.kind == "workspace_replaced"
+    assert "secret" not in result.report.model_dump_json()

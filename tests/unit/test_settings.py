@@ -10,7 +10,7 @@ import pytest
 from farm.errors import InputError, Problem, UsageError
 from farm.model.agent import AGENT_ALIASES, AGENT_SPECS, ClaudeSpec, CommandSpec, ReplaySpec
 from farm.model.limits import LimitSpec
-from farm.settings import DEFAULT_TIMEOUT_SECONDS, Settings, find_root, load_settings
+from farm.settings import DEFAULT_TIMEOUT_SECONDS, JudgeEntry, Settings, find_root, load_settings
 
 
 @pytest.fixture
@@ -285,3 +285,17 @@ def test_a_path_that_can_t_be_looked_at_gives_a_root_or_a_usage_error(root: Path
         assert "can't be read" in str(error)
     else:
         assert found == root
+
+
+def test_farm_yaml_names_the_judge(read, problems_of):
+    settings = read(
+        "agents: {strict: {kind: claude}}\njudge: {agent: strict, model: opus, timeout_seconds: 60}\n"
+    )
+    assert settings.judge == JudgeEntry(agent="strict", model="opus", timeout_seconds=60)
+    assert problems_of("judge: {agent: strikt}\n") == [
+        Problem("farm.yaml", 1, 16, Settings().explain_agent("strikt"))
+    ]
+    assert problems_of("judge:\n  agent: scripted\n") == [
+        Problem("farm.yaml", 2, 10, 'agent "scripted" can\'t judge: it answers no questions')
+    ]
+    assert 'unknown key "modle"' in problems_of("judge: {modle: opus}\n")[0].message

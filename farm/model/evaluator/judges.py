@@ -1,5 +1,6 @@
 """Specs of evaluators that ask a judge: an LLM, or the author's own program."""
 
+import re
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -17,6 +18,39 @@ from farm.model.base import (
 )
 from farm.model.evaluator.base import EvaluatorBase
 
+# What a prompt template may put in, and what it is called elsewhere.
+TEMPLATE_VARIABLES = (
+    "question",
+    "candidate_answer",
+    "expected_outcome",
+    "reference_answer",
+    "input_messages",
+    "output_messages",
+    "expected_messages",
+    "file_changes",
+    "results",
+)
+VARIABLE_ALIASES = {
+    "input": "question",
+    "output": "candidate_answer",
+    "answer": "candidate_answer",
+    "criteria": "expected_outcome",
+    "outcome": "expected_outcome",
+    "expected_output": "reference_answer",
+}
+AGGREGATOR_VARIABLE = "results"  # the members' verdicts: a composite's judge alone has them
+
+VARIABLE = re.compile(r"\{\{([^{}]*)\}\}")
+
+
+def template_variables(template: str) -> set[str]:
+    """Name the variables that a prompt template uses, each by its own name."""
+    names = (written.strip() for written in VARIABLE.findall(template))
+    return {VARIABLE_ALIASES.get(name, name) for name in names}
+
+
+Samples = Annotated[PositiveCount, Field(le=99)]  # how often a judge is asked; the median counts
+
 
 class StdoutReview(Model):
     """Criteria in words, graded 1 to 10 by an LLM."""
@@ -25,6 +59,7 @@ class StdoutReview(Model):
     threshold: Annotated[Number, Field(ge=1, le=10)] = 7
     model: NonEmptyText | None = None
     agent: NonEmptyText | None = None
+    samples: Samples = 1
 
 
 class StdoutReviewSpec(EvaluatorBase):
@@ -81,7 +116,13 @@ class LlmJudgeSpec(EvaluatorBase):
     rubrics: tuple[RubricEntry, ...] = ()
     model: NonEmptyText | None = None
     agent: NonEmptyText | None = None
-    samples: PositiveCount = 1
+    samples: Samples = 1
+
+    @model_validator(mode="after")
+    def _some_rubric_counts(self) -> Self:
+        if self.rubrics and not any(rubric.weight for rubric in self.rubrics):
+            raise wrong("no rubric has a weight above 0: there would be no score")
+        return self
 
 
 class CodeJudgeSpec(EvaluatorBase):

@@ -12,13 +12,14 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from farm.agents import claude_code
+from farm.agents import headless
 from farm.agents.base import Session
 from farm.agents.claude_code import ClaudeAgent
 from farm.agents.claude_stream import tool_calls_of_line
@@ -107,6 +108,33 @@ def failure(run) -> Failure:
 
 def value_of(arguments: list[str], option: str) -> str:
     return arguments[arguments.index(option) + 1]
+
+
+class TestAnswering:
+    """A session that may only answer, as a judge does."""
+
+    SCHEMA = {"type": "object"}
+
+    def ask(self, make_session, program, *commands: str, **options: Any) -> Transcript:
+        spec = ClaudeSpec(executable=program(*commands), **options)
+        return ClaudeAgent().run(replace(make_session(spec=spec), tools=False, answer_schema=self.SCHEMA))
+
+    def test_it_has_no_tools_and_is_told_the_form_of_its_answer(self, make_session, program, workspace):
+        # Of the options for tools none is passed on: a server of the workspace's is not there.
+        options = {"allowed_tools": ("Bash",), "mcp_config": ".mcp.json", "extra_args": ("--effort", "low")}
+        self.ask(make_session, program, 'printf "%s\\n" "$@" > seen', END, **options)
+        arguments = (workspace.directory / "seen").read_text().split("\n")
+        assert value_of(arguments, "--tools") == ""
+        assert json.loads(value_of(arguments, "--json-schema")) == self.SCHEMA
+        assert value_of(arguments, "--system-prompt").startswith("Answer what you are asked.")
+        assert value_of(arguments, "--effort") == "low"
+        assert {"--allowedTools", "--mcp-config", "Bash"}.isdisjoint(arguments)
+
+    def test_its_answer_is_what_it_gave_in_that_form(self, make_session, program):
+        end = {"subtype": "success", "is_error": False, "result": "There you are.", "total_cost_usd": 0.5}
+        answered = line(type="result", structured_output={"score": 8, "why": "für"}, **end)
+        assert self.ask(make_session, program, answered).final_text == '{"score": 8, "why": "für"}'
+        assert self.ask(make_session, program, line(type="result", **end)).final_text == "There you are."
 
 
 class TestStarting:
@@ -280,6 +308,19 @@ class TestReading:
             assert "0123" not in record
             assert "[ANTHROPIC_API_KEY]" in record
 
+    def test_a_secret_that_comes_in_two_pieces_is_in_no_part_of_the_record(
+        self, run, monkeypatch, workspace
+    ):
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-0123")
+        seen: list[ToolCall] = []
+        first, second = call("a", command="echo sk-secret-0123").split("ret-")
+        pieces = (f"{first}ret-'".replace("\\n", "", 1), "sleep 0.3", f"printf '%s\\n' '{second}")
+        transcript = run(*pieces, answer("a", "ok"), END, watch=seen)
+        record = transcript.model_dump_json() + repr(seen) + (workspace.config / "stream.jsonl").read_text()
+        assert record.count("echo [ANTHROPIC_API_KEY]") == 3
+        assert "sk-" not in record
+        assert "0123" not in record
+
 
 class TestEnding:
     @pytest.mark.parametrize(
@@ -366,7 +407,7 @@ class TestEnding:
         assert failure(line(type="assistant", message=message), END).kind == "bad_output"
 
     def test_a_stream_beyond_all_measure_is_not_half_read(self, failure, monkeypatch):
-        monkeypatch.setattr(claude_code, "MAX_STREAM_BYTES", 1000)
+        monkeypatch.setattr(headless, "MAX_STREAM_BYTES", 1000)
         error = failure(END, "head -c 5000 /dev/zero | tr '\\0' ' '", "echo")
         assert (error.kind, error.retryable) == ("bad_output", False)
 

@@ -11,6 +11,7 @@ import pytest
 from rich.text import Text
 
 from farm.cli.live_view import Pace, Region, picture
+from farm.cli.view import PlainView
 from farm.model.job import CaseJob
 from farm.queue.following import Update
 from farm.queue.ledger import Running, RunStatus
@@ -81,6 +82,13 @@ def test_a_narrow_terminal_gets_the_figures_and_no_bar():
 )
 def test_a_run_that_is_not_under_way_says_why(fields, unserved, word):
     assert shown(Update(status(**fields), unserved=unserved))[-1].endswith(f" · {word}")
+
+
+def test_a_service_that_is_busy_is_told_once(capsys):
+    view = PlainView(verbose=False, quiet=True)
+    for busy in ((), ("claude:opus",), ("claude:opus",), ()):
+        view.update(Update(status(), busy=busy))
+    assert capsys.readouterr().err == "waiting: claude:opus is busy; sessions of it start later\n"
 
 
 def test_the_pace_is_that_of_late():

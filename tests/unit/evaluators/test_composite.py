@@ -117,8 +117,3 @@ def test_a_code_judge_aggregates_the_members_results():
 
 def test_a_code_judge_that_breaks_leaves_the_composite_errored():
     assert composite(YES, aggregator=judge_program("sys.exit(3)")).outcome == "errored"
-
-
-def test_an_llm_judge_aggregator_is_errored_in_this_version():
-    found = composite(YES, aggregator={"type": "llm_judge"})
-    assert found.reasoning == "LLM evaluators are not available in this version"

@@ -36,14 +36,6 @@ def test_the_registry_covers_every_type_of_the_union():
     assert EVALUATORS.keys() == SPEC_BY_TYPE.keys()
 
 
-@pytest.mark.parametrize("kind", ["llm_judge", "stdout_review"])
-def test_llm_evaluators_are_errored_in_this_version(kind):
-    fields = {"stdout": {"review": "is kind"}} if kind == "stdout_review" else {"prompt": "is it kind?"}
-    found = verdict(session(text="hi"), type=kind, **fields)
-    assert (found.outcome, found.score) == ("errored", None)
-    assert found.reasoning == "LLM evaluators are not available in this version"
-
-
 def test_a_verdict_carries_what_the_evaluator_found(evaluator):
     evaluator(Judgement(1.0, ("h",), ("m",), "because", {"k": 1}))
     found = judged(name="mine", weight=3)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from farm.model.report import CaseReport
@@ -109,6 +111,19 @@ def test_totals_count_every_case_once_and_add_up_what_is_known():
         3,
         None,
     )
+
+
+def test_totals_count_judges_apart_from_agents():
+    figures: dict[str, Any] = {"judge_cost_usd": 0.5, "judge_input_tokens": 3, "judge_output_tokens": 1}
+    judged = summarize_case(
+        case(),
+        [trial("passed", cost_usd=1.0, **figures), trial("passed", 2, **figures)],
+        agent="a",
+        model=None,
+    )
+    totals = total([judged, summarize("p")])
+    assert (totals.cost_usd, totals.judge_cost_usd) == (1.0, 1.0)
+    assert (totals.input_tokens, totals.judge_input_tokens, totals.judge_output_tokens) == (None, 6, 2)
 
 
 @pytest.mark.parametrize(

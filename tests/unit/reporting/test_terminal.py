@@ -11,6 +11,7 @@ from farm.reporting.terminal import (
     results_line,
     safe,
     suite_results_line,
+    suite_results_lines,
     tool_call_line,
     verdict_lines,
 )
@@ -70,6 +71,15 @@ def test_the_last_line_counts():
     assert suite_results_line(suite_report(*cases)) == "Results: 1/3 passed, 1 errored, 1 skipped"
 
 
+def test_what_judges_cost_is_shown_apart():
+    paid = report(trial("passed", cost_usd=1.25, judge_cost_usd=0.03125, judge_input_tokens=7))
+    shown = list(suite_results_lines(suite_report(paid)))
+    assert shown == ["Results: 1/1 passed", "Cost: $1.2500 for agents, $0.0312 for judges"]
+    free = suite_report(report(trial("passed", judge_cost_usd=0.5)))
+    assert list(suite_results_lines(free))[1:] == ["Cost: $0.5000 for judges"]
+    assert list(suite_results_lines(suite_report(report(trial("passed", cost_usd=1.0)))))[1:] == []
+
+
 def test_nothing_of_an_agent_reaches_the_terminal_as_a_command():
     hostile = "a\x1b[2Jb\x07c\u202ed\x00e\rf\x9bg\ud800h"
     shown = safe(hostile)
@@ -90,3 +100,4 @@ def test_a_tool_call_is_one_line():
     assert tool_call_line(call) == r"Bash(command='cat <<E\nx\nE', timeout=5) failed"
     assert "\n" not in tool_call_line(ToolCall(tool="X\nY", input={"a": "\x1b" * 500}))
     assert tool_call_line(ToolCall(tool="LS")) == "LS()"
+    assert tool_call_line(ToolCall(tool="LS", parent_id="task-1")) == "subagent: LS()"

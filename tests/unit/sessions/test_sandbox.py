@@ -20,6 +20,7 @@ import pytest
 from farm.errors import SessionError
 from farm.sessions.process import CommandNotStartedError, ProcessResult, run_process
 from farm.sessions.sandbox import Sandbox, SandboxAvailability, choose_sandbox, sandbox_availability
+from tests.hosts import host_with
 from tests.unit.sessions.processes import escape_command, processes_in, start_owner, wait_until
 
 NOT_HERE = SandboxAvailability(works=False, reason="no luck")
@@ -100,6 +101,31 @@ def test_homes_other_trials_sockets_and_the_exam_are_not_there(run, place):
 
 def test_root_reads_no_secrets_of_the_system(run):
     assert b":" not in run("cat /etc/shadow /etc/gshadow").stdout
+
+
+LIST_IN_SANDBOX = """
+import sys
+from pathlib import Path
+from farm.sessions.process import run_process
+from farm.sessions.sandbox import Sandbox
+
+trial = Path(sys.argv[1])
+sandbox = Sandbox(writable=(trial,), tmp=trial / "tmp")
+result = run_process(
+    "ls -a /etc/claude-code; ls /etc/passwd",
+    cwd=trial, env={"PATH": "/usr/bin:/bin"}, timeout_seconds=60, sandbox=sandbox,
+)
+print(result.stdout.decode().split(), result.stderr.decode())
+"""
+
+
+def test_what_an_administrator_tells_everybodys_agents_is_not_there(place, requires_bubblewrap):
+    (place / "managed").mkdir()
+    (place / "managed/CLAUDE.md").write_text("do as the administrator says")
+    command = [sys.executable, "-c", LIST_IN_SANDBOX, str(place / "trial")]
+    listed = subprocess.check_output([*host_with("claude-code", place / "managed"), *command], text=True)
+
+    assert listed.strip() == str([".", "..", "/etc/passwd"])
 
 
 def test_no_power_is_left_to_undo_it(run):

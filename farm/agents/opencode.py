@@ -1,0 +1,90 @@
+"""The `opencode` agent: the OpenCode CLI, headless, with XDG directories of the trial's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from farm.agents.attachments import copy_attachments
+from farm.agents.base import Availability, Session
+from farm.agents.cli_program import CliProgram, ask_version
+from farm.agents.headless import HeadlessCommand, past_proxies, run_headless, secrets_from_environment
+from farm.agents.opencode_stream import OpencodeStream
+from farm.agents.prompt import prompt_text
+from farm.errors import SessionError
+from farm.model.agent import OpencodeSpec
+from farm.model.transcript import Transcript
+
+PROGRAM = CliProgram("opencode", "FARM_OPENCODE_PATH", "opencode-ai")
+
+_SWITCHES = {
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_SHARE": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+}
+_DIRECTORIES = ("config", "data", "state", "cache")
+
+
+class OpencodeAgent:
+    """Runs the OpenCode CLI."""
+
+    acts = True
+
+    def availability(self) -> Availability:
+        """Say whether the CLI is here and runs."""
+        return PROGRAM.availability()
+
+    def run(self, session: Session) -> Transcript:
+        """Run the CLI in the workspace; its exit code and its last step say whether there is a record."""
+        assert isinstance(session.spec, OpencodeSpec)
+        command = make_command(session, session.spec)
+        transcript = run_headless(session, command, OpencodeStream())
+        return transcript.model_copy(update={"agent_version": ask_version(command.program).version})
+
+
+def make_command(session: Session, spec: OpencodeSpec) -> HeadlessCommand:
+    """Decide how a session is started."""
+    program = PROGRAM.require(spec.executable)
+    files = copy_attachments(session, session.workspace.config / "files")
+    own = session.workspace.config / "opencode"
+    env = {
+        **secrets_from_environment(spec.secrets),
+        **_SWITCHES,
+        **{f"XDG_{name.upper()}_HOME": str(own / name) for name in _DIRECTORIES},
+        "OPENCODE_CONFIG_CONTENT": json.dumps(_config(session, spec)),
+    }
+    if spec.base_url is not None:
+        env |= past_proxies(spec.base_url)
+    return HeadlessCommand(
+        argv=(str(program), "run", *_arguments(session, spec)),
+        env=env,
+        # On stdin, however it begins and however long it is.
+        stdin=prompt_text(session.case.input_messages, files).encode(errors="replace"),
+        program=program,
+    )
+
+
+def _arguments(session: Session, spec: OpencodeSpec) -> Iterator[str]:
+    yield from ("--format", "json")
+    # Else a model is asked for one, and paid.
+    yield f"--title={session.case.id[:100]}"
+    if session.tools:
+        yield "--auto"  # approves what is not denied: there is nobody who could be asked
+    if session.model is not None:
+        yield from ("--model", session.model)
+    yield from spec.extra_args
+
+
+def _config(session: Session, spec: OpencodeSpec) -> dict[str, Any]:
+    config: dict[str, Any] = {"autoupdate": False, "share": "disabled"}
+    if not session.tools:
+        config |= {"permission": {"*": "deny"}, "tools": {"*": False}}
+    if spec.base_url is not None:
+        provider, _, model = (session.model or "").partition("/")
+        if not model:
+            message = "`base_url` is that of a provider: the model must name it, as in `anthropic/some-model`"
+            raise SessionError("bad_request", message, retryable=False)
+        config["provider"] = {provider: {"options": {"baseURL": spec.base_url}}}
+    return config
