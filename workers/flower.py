@@ -12,6 +12,7 @@ def main() -> None:
     """Start Flower with its own options as arguments, and the accounts that the environment has."""
     from celery.bin.celery import celery
     from flower.options import options  # type: ignore[import-untyped]
+    from tornado.options import Error
 
     arguments = sys.argv[1:]
     # Flower itself passes over what it does not know.
@@ -25,7 +26,11 @@ def main() -> None:
     if accounts := os.environ.pop(FLOWER_AUTH_VARIABLE, ""):
         os.environ.pop("FLOWER_BASIC_AUTH", None)
         options.basic_auth = accounts.split("\n")
-    celery.main(args=["--app", "workers.app", "flower", *arguments])
+    try:
+        celery.main(args=["--app", "workers.app", "flower", *arguments])
+    except (OSError, ValueError, Error) as error:  # the port is taken, a file is not there, a value is none
+        sys.stderr.write(f"farm: Flower can't be started so: {error}\n")
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,8 @@ def _metrics() -> Metrics | None:
     try:
         return Metrics(parse_address(told), broker, counts)
     except (FarmError, OSError) as error:
-        raise SystemExit(f"farm: {METRICS_VARIABLE}={told}: figures can't be served there: {error}") from None
+        sys.stderr.write(f"farm: {METRICS_VARIABLE}={told}: figures can't be served there: {error}\n")
+        raise SystemExit(2) from None
 
 
 def _remove_leftovers() -> None:

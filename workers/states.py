@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from celery.exceptions import Ignore, Retry
-from celery.worker.request import Request
+from celery.worker.request import ExceptionWithTraceback, Request
 
 from farm.queue.ended import Ended
 
@@ -71,8 +71,11 @@ class TrialRequest(Request):
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:
         """Take note of the end of a task that raised something."""
-        raised = getattr(exc_info.exception, "exc", None) or exc_info.exception  # a pool process wraps it
-        if isinstance(raised, Dropped):
-            fields = {"terminated": False, "signum": None, "expired": False, "result": str(raised)}
+        # Celery forgets to unwrap what comes from a thread before it tells of a retry.
+        if isinstance(exc_info.exception, ExceptionWithTraceback):
+            exc_info.exception = exc_info.exception.exc
+        if isinstance(exc_info.exception, Dropped):
+            told = str(exc_info.exception)
+            fields = {"terminated": False, "signum": None, "expired": False, "result": told}
             self.send_event("task-revoked", **fields)
         return super().on_failure(exc_info, send_failed_event, return_ok)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from farm.cli.options import echo, given_path
 from farm.errors import UsageError
+from farm.queue.broker_address import names_broker
 from farm.queue.finding import reachable_broker
 from farm.queue.names import URL_VARIABLE
 from farm.settings import FARM_FILE, find_root, load_settings
@@ -36,7 +37,7 @@ def run(arguments: Namespace) -> int:
     Runs until told to end, and needs the test files, a broker (FARM_BROKER_URL), and workers anywhere.
     farm.yaml is read again when it changes. There may be two: each run is submitted, and told of, once.
     """
-    if not os.environ.get(URL_VARIABLE):
+    if not names_broker():
         raise UsageError(
             f"a beat needs a broker: set {URL_VARIABLE}, such as redis://127.0.0.1:6379/0; "
             "without one, let cron call `farm schedule run NAME`"

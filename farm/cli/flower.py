@@ -12,6 +12,7 @@ from pathlib import Path
 from farm.agents.registry import AGENTS
 from farm.cli.options import echo, given, given_path
 from farm.errors import UsageError
+from farm.queue.broker_address import names_broker
 from farm.queue.finding import reachable_broker
 from farm.queue.names import AGENTS_VARIABLE, FLOWER_AUTH_VARIABLE, URL_VARIABLE
 
@@ -56,7 +57,7 @@ def run(arguments: Namespace) -> int:
 
     Options of Flower's own stand after "--": farm flower -- --persistent --db=/srv/flower.db
     """
-    if not os.environ.get(URL_VARIABLE):
+    if not names_broker():
         raise UsageError(f"Flower needs a broker: set {URL_VARIABLE}, such as redis://127.0.0.1:6379/0")
     accounts = _accounts(arguments.auth_file)
     how = f"set {FLOWER_AUTH_VARIABLE}=user:password, or give --auth-file"
@@ -80,7 +81,7 @@ def run(arguments: Namespace) -> int:
     if accounts:
         environment[FLOWER_AUTH_VARIABLE] = "\n".join(accounts)
     place = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-    echo(f"Flower serves on http://{place}:{arguments.port}/", err=True)
+    echo(f"starting Flower on http://{place}:{arguments.port}/", err=True)
     sys.stdout.flush()
     # Safe of a directory "workers" where this command is called: -P.
     command = [sys.executable, "-P", "-m", "workers.flower", *options]

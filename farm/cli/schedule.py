@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from farm.cli.following import FollowOptions, follow_to_the_end
 from farm.cli.options import add_follow_options, complain, echo, given
 from farm.cli.yardstick import Yardstick
-from farm.errors import FarmError, UsageError
+from farm.errors import UsageError
 from farm.model.report import Totals
 from farm.queue.archive import Archive
 from farm.queue.broker import Broker
@@ -24,12 +24,11 @@ from farm.queue.embedded import Embedded, embedded_engine, has_broker, run_direc
 from farm.queue.finding import reachable_broker, shown_state
 from farm.queue.following import check_out
 from farm.queue.history import known_archive, past_runs
-from farm.queue.notices import Notices
 from farm.queue.schedules import Schedule, find_schedule, load_scheduled, schedules_of, submit_scheduled
 from farm.queue.settling import baseline_of, settle_run
 from farm.queue.submit import new_run_id
 from farm.reporting.terminal import safe, totals_text
-from farm.settings import FARM_FILE, find_root, load_settings
+from farm.settings import FARM_FILE, Settings, find_root, load_settings
 
 _RUNS_LOOKED_AT = 500
 
@@ -64,18 +63,26 @@ def run(arguments: Namespace) -> int:
         raise UsageError("which schedule? `farm schedule list` names them")
     if arguments.detach and not has_broker():
         raise UsageError("--detach needs workers that go on without this command: set FARM_BROKER_URL")
+    schedule, settings = find_schedule(root, arguments.name)
+    _check_occurrence(schedule, arguments.at)
     os.chdir(root)  # where a beat would be: workspaces are relative to it
     with ExitStack() as stack:
         engine = None if has_broker() else stack.enter_context(embedded_engine(arguments.concurrency))
-        return _submit(root, arguments, engine)
+        return _submit(schedule, settings, arguments, engine)
 
 
-def _submit(root: Path, arguments: Namespace, engine: Embedded | None) -> int:
-    now = datetime.now(UTC)
-    schedule, settings = find_schedule(root, arguments.name)
-    if arguments.at is not None and schedule.last(arguments.at) != arguments.at:
-        near = schedule.last(arguments.at).isoformat(timespec="minutes")
+def _check_occurrence(schedule: Schedule, at: datetime | None) -> None:
+    if at is None:
+        return
+    if at > datetime.now(UTC):
+        raise UsageError("--at: that is yet to come; a beat will submit it")
+    if (last := schedule.last(at)) != at:
+        near = last.astimezone(ZoneInfo(schedule.spec.timezone)).isoformat(timespec="minutes")
         raise UsageError(f"--at: {schedule.name} does not come at that time; before it, it came at {near}")
+
+
+def _submit(schedule: Schedule, settings: Settings, arguments: Namespace, engine: Embedded | None) -> int:
+    now = datetime.now(UTC)
     suite = load_scheduled(schedule, settings)
     broker = engine.broker if engine is not None else reachable_broker()
     assert broker is not None
@@ -84,37 +91,36 @@ def _submit(root: Path, arguments: Namespace, engine: Embedded | None) -> int:
     if arguments.out and not waits:
         raise UsageError("--out needs --wait: who only queues a run does not bring its report")
     out = arguments.out or run_directory(run_id)
-    baseline = baseline_of(schedule, known_archive()) if waits else None
+    standing, not_selected = (baseline_of(schedule, known_archive()) if waits else None) or (None, 0)
+    yardstick = Yardstick(baseline=standing, not_selected=not_selected)
     earlier = check_out(out) if waits else None
+    yardstick.check(out)
     if engine is not None:
         engine.remember(run_directory(run_id))
     is_new = submit_scheduled(
         schedule, settings, suite, broker, run_id, now=now, occurrence=arguments.at, out=out
     )
     if not is_new:
-        echo("there is a run of this occurrence already", err=True)
+        echo("there is a run of this occurrence already; it is not run again", err=True)
     if earlier is None:
         echo(json.dumps({"run_id": run_id}) if arguments.json else run_id)
+        echo(f"queued; `farm watch {run_id}` follows it", err=True)
         return 0
     earlier.remove()
-    standing, not_selected = baseline or (None, 0)
-    yardstick = Yardstick(baseline=standing, not_selected=not_selected)
     options = FollowOptions(out, verbose=arguments.verbose, as_json=arguments.json, yardstick=yardstick)
     code = follow_to_the_end(broker, run_id, options, engine=engine, suite=suite if is_new else None)
-    _tell(schedule, broker, run_id)
+    _tell(schedule, settings, broker, run_id)
     return code
 
 
-def _tell(schedule: Schedule, broker: Broker, run_id: str) -> None:
+def _tell(schedule: Schedule, settings: Settings, broker: Broker, run_id: str) -> None:
     """Tell who wants to know, unless a beat has."""
     status = broker.ledger.status(run_id)
     if status is None or status.state in ("running", "aggregating"):
         return  # we were interrupted
-    notices = Notices(broker.client)
-    if not notices.is_marked(f"settled:{run_id}"):
-        settle_run(schedule, broker, status, datetime.now(UTC))
-        notices.mark(f"settled:{run_id}")
-    for failed in deliver_notices(broker, schedule.suite, [schedule], lambda: datetime.now(UTC)):
+    settle_run(schedule, broker, status, datetime.now(UTC))
+    all_schedules = schedules_of(schedule.root, settings).values()
+    for failed in deliver_notices(broker, schedule.suite, all_schedules, lambda: datetime.now(UTC)):
         echo(f"not delivered: {failed}", err=True)
 
 

@@ -39,8 +39,8 @@ def opened_report(
     """Open the report that somebody means.
 
     `latest` means the newest complete run of the suite (by a schedule, before a run), `blessed` the one that
-    was blessed for it; all else a file, a directory with a report.json, or the id of a run. NoEarlierRunError if there is no
-    latest; UsageError if there is nothing else of this name.
+    was blessed for it; all else a file, a directory with a report.json, or the id of a run. NoEarlierRunError
+    if there is no latest; UsageError if there is nothing else of this name.
     """
     path = Path(reference)
     if reference in (LATEST, BLESSED):

@@ -91,7 +91,7 @@ def carry_out(job: CaseJob, place: WorkPlace) -> Ended:
         plan = parse_plan(opened)
         _check_trial(job, plan)
     except SignatureError as error:
-        _log.warning("refused case %s of run %s: %s", job.case_id, job.run_id, error)
+        _log.warning("refused case %.200r of run %s: %s", job.case_id, job.run_id, error)
         return _give_up(job, f"{error.kind}_plan", error, place, elsewhere=error.elsewhere)
     except (UnreadableRowError, SessionError) as error:
         return _give_up(job, getattr(error, "kind", "unreadable_plan"), error, place)

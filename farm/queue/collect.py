@@ -36,8 +36,8 @@ def aggregate(run_id: str, broker: Broker) -> bool:
             told = "a worker that would write it has another FARM_STORE_URL than whoever submitted the run"
             broker.ledger.note_trouble(run_id, told)
             return False
-        if "manifest" in status.fields and not broker.signer.key:
-            told = "the run is signed, and a worker that would write it has no FARM_SIGNING_KEY"
+        if broker.signer.lacks_key_of(status.fields.get("manifest", "").encode()):
+            told = "the run is signed, and a worker that would write it has not the same FARM_SIGNING_KEY"
             broker.ledger.note_trouble(run_id, told)
             return False
         try:

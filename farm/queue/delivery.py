@@ -1,4 +1,4 @@
-"""Deliver notices: POST them to webhooks, give them to commands. What fails is tried again, later and later."""
+"""Deliver notices: to webhooks by POST, to commands as input. What fails is tried again, later and later."""
 
 from __future__ import annotations
 
@@ -53,16 +53,15 @@ def deliver_notices(
     targets = {target_of(spec): (schedule, spec) for schedule in schedules for spec in schedule.spec.notify}
     failed = []
     for notices, notice in _taken(broker, suite, now):
-        if notice.target not in targets:
-            _log.warning("%s: whom to tell is not in farm.yaml any more", notice.id)
-            notices.done(suite, notice)
-            continue
-        schedule, spec = targets[notice.target]
+        run_and_event = notice.id.rpartition(":")[0]
+        schedule, spec = targets.get(notice.target, (None, None))
         try:
+            if schedule is None or spec is None:  # another beat may have another farm.yaml
+                raise DeliveryError("whom to tell is not in this farm.yaml")
             told = broker.signer.open(notice.record, "notice", *notice.id.split(":"))
             deliver(spec, told, schedule.root, environment)
         except FarmError as error:
-            failed.append(f"{notice.id.rpartition(':')[0]}: {shown_target(spec)}: {error}")
+            failed.append(f"{run_and_event}: {shown_target(spec) if spec else notice.target}: {error}")
             _log.error("not delivered (%s): %s", notice.tries, failed[-1])
             if notice.tries >= _MOST_DELIVERIES:
                 _log.error("%s: given up", notice.id)
@@ -71,7 +70,7 @@ def deliver_notices(
                 wait_ms = min(_FIRST_WAIT_MS * 2 ** (notice.tries - 1), _LONGEST_WAIT_MS)
                 notices.put_off(suite, notice, now(), wait_ms)
         else:
-            _log.info("told %s: %s", shown_target(spec), notice.id.rpartition(":")[0])
+            _log.info("told %s: %s", shown_target(spec), run_and_event)
             notices.done(suite, notice)
     return failed
 

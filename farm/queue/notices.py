@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from farm.model.schedule import Event, NotifySpec
+from farm.model.schedule import NotifySpec
 from farm.queue.connection import clear_errors
 from farm.queue.scripts import ScriptedClient
 
@@ -33,9 +33,9 @@ class Notice:
 class Notices(ScriptedClient):
     """The notices of all suites on one server. Times are the caller's."""
 
-    def add(self, suite: str, run_id: str, event: Event, target: str, record: bytes, now: datetime) -> bool:
+    def add(self, suite: str, run_id: str, what: str, target: str, record: bytes, now: datetime) -> bool:
         """Have something told of a run; False if that has been done already."""
-        notice = f"{run_id}:{event}:{target}"
+        notice = f"{run_id}:{what}:{target}"
         keys = [_NOTICE + notice, _WAITING + suite]
         return bool(self._run_script("add_notice", keys, [notice, record, _ms(now), KEEP_MS]))
 

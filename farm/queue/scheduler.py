@@ -27,7 +27,7 @@ class Scheduler(beat.Scheduler):  # type: ignore[misc]
         self._timekeeper: Timekeeper | None = None
         super().__init__(*args, **kwargs)
         # Celery's default, five minutes, is too long to see that a run is over.
-        self.max_interval = min(self.max_interval or LOOK_EVERY_SECONDS, LOOK_EVERY_SECONDS)
+        self.max_interval: float = min(self.max_interval, LOOK_EVERY_SECONDS)
 
     def setup_schedule(self) -> None:
         """Begin; Celery's own entries, such as the clean-up of results, have nothing to do here."""

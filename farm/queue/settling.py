@@ -9,7 +9,6 @@ from pathlib import Path
 
 from farm.errors import FarmError
 from farm.model.report import SuiteReport
-from farm.model.schedule import Event
 from farm.queue.archive import REPORT, Archive
 from farm.queue.baselines import BLESSED, LATEST, NoEarlierRunError, opened_report, read_standing
 from farm.queue.broker import Broker
@@ -28,13 +27,19 @@ from farm.reporting.notification import (
     with_text,
 )
 from farm.reporting.report_file import ReportFile
+from farm.reporting.terminal import totals_text
+
+NO_REPORT = "no report"
 
 _log = logging.getLogger(__name__)
 
 
 def settle_run(schedule: Schedule, broker: Broker, status: RunStatus, now: datetime) -> None:
-    """Leave to be told all that there is to tell of a run that is over."""
+    """Leave to be told all that there is to tell of a run that is over, unless that has been done."""
     run_id, archive = status.run_id, broker.archive
+    notices = Notices(broker.client)
+    if notices.is_marked(f"settled:{run_id}"):
+        return
     with brought_report(archive, run_id) as file:
         head = file.head
         comparison, trouble = _compared(schedule, archive, file)
@@ -47,6 +52,9 @@ def settle_run(schedule: Schedule, broker: Broker, status: RunStatus, now: datet
     for event in events:
         reason = trouble or _why(head) if event == "errors" else None
         leave_notice(schedule, broker, told.model_copy(update={"event": event, "reason": reason}), now)
+    notices.mark(f"settled:{run_id}")
+    figures = f"{totals_text(head.totals)}; {', '.join(events) or 'nothing to tell'}"
+    _log.info("%s: run %s is over (%s): %s", schedule.name, run_id, head.state, figures)
 
 
 def tell_overdue(schedule: Schedule, broker: Broker, status: RunStatus, now: datetime) -> bool:
@@ -61,18 +69,25 @@ def tell_overdue(schedule: Schedule, broker: Broker, status: RunStatus, now: dat
 
 
 def tell_errors(
-    schedule: Schedule, broker: Broker, run_id: str, occurrence: str | None, reason: str, now: datetime
+    schedule: Schedule,
+    broker: Broker,
+    run_id: str,
+    reason: str,
+    now: datetime,
+    *,
+    state: str,
+    occurrence: datetime | None = None,
 ) -> bool:
-    """Leave to be told that there is no run, or no longer; False if that is no news."""
+    """Leave to be told that there is no run, or no report of it; False if that is no news."""
     told = Notification(
         event="errors",
         schedule=schedule.name,
         suite=one_line(schedule.suite),
         run_id=run_id,
-        scheduled_for=occurrence,
-        state="not_submitted",
+        scheduled_for=occurrence.isoformat(timespec="seconds") if occurrence else None,
+        state=state,
         reason=one_line(reason),
-        report="no report",
+        report=NO_REPORT,
     )
     return leave_notice(schedule, broker, told, now)
 
@@ -84,9 +99,11 @@ def leave_notice(schedule: Schedule, broker: Broker, told: Notification, now: da
     for spec in schedule.spec.notify:
         if told.event in spec.on:
             target = target_of(spec)
+            # Of a run that could not be submitted, and is made up for, there may be more to tell.
+            what = told.event if told.report != NO_REPORT else f"{told.event}-{told.state}"
             record = dump_notification(with_text(told))
-            signed = broker.signer.sign(record, "notice", told.run_id, told.event, target)
-            news |= notices.add(schedule.suite, told.run_id, told.event, target, signed, now)
+            signed = broker.signer.sign(record, "notice", told.run_id, what, target)
+            news |= notices.add(schedule.suite, told.run_id, what, target, signed, now)
     return news
 
 
@@ -142,7 +159,7 @@ def _notification(schedule: Schedule, broker: Broker, status: RunStatus) -> Noti
         schedule=schedule.name,
         suite=one_line(schedule.suite),
         run_id=status.run_id,
-        scheduled_for=status.fields.get("scheduled_for"),
+        scheduled_for=one_line(status.fields.get("scheduled_for", "")) or None,
         state=status.state,
         report=_report_place(broker, status.run_id),
     )

@@ -83,6 +83,10 @@ class Signer:
             )
         return opened
 
+    def lacks_key_of(self, row: bytes) -> bool:
+        """Say whether a row claims to be signed with another key than ours."""
+        return row.startswith(_MARK) and not row.startswith(b"%s%s:" % (_MARK, self.key_id.encode() or b"-"))
+
     def _open(self, row: bytes, what: str, names: tuple[str, ...]) -> tuple[int, bytes]:
         if not row.startswith(_MARK):
             raise SignatureError(

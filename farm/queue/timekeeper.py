@@ -1,7 +1,7 @@
 """Have every schedule's runs submitted when it is time, and told of when they are over: what a beat does.
 
-Nothing that matters is kept here. Which occurrences have been submitted, which runs are open and what has been
-told lies in the ledger and the archive: a beat may be restarted at any moment, and there may be two.
+Nothing that matters is kept here. Which occurrences have been submitted, which runs are open and what has
+been told lies in the ledger and the archive: a beat may be restarted at any moment, and there may be two.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ class Timekeeper:
         self._failing: dict[str, _Failing] = {}  # by run
         self._seen_to: set[str] = set()  # runs that nothing will be to tell of any more
         self._open: dict[str, Schedule] = {}
+        self._overdue: set[str] = set()
+        self._unreadable: dict[str, str] = {}  # by run, why its report can't be read
 
     def look(self) -> float:
         """Do what is to be done now; give the seconds until there may be more."""
@@ -162,9 +164,8 @@ class Timekeeper:
         elif now - occurrence > CATCH_UP:
             self._handled[schedule.name] = run_id
             when = occurrence.isoformat(timespec="minutes")
-            self._tell(
-                schedule, run_id, occurrence, f"missed: no beat was running at {when}, nor for long after"
-            )
+            told = f"missed: no beat was running at {when}, nor for long after"
+            self._tell(schedule, run_id, told, state="missed", occurrence=occurrence)
         else:
             if now - occurrence > timedelta(minutes=1) and failing is None:
                 _log.warning(
@@ -176,7 +177,7 @@ class Timekeeper:
         try:
             return check_not_taken(schedule, self._broker, run_id) or self._is_archived(run_id)
         except TakenError as error:
-            self._tell(schedule, run_id, None, str(error))
+            self._tell(schedule, run_id, str(error))
             return True
 
     def _is_archived(self, run_id: str) -> bool:
@@ -197,20 +198,30 @@ class Timekeeper:
             )
             if failing.tries < _TRIES:
                 return
-            self._tell(schedule, run_id, occurrence, f"could not be submitted: {error}")
+            self._tell(schedule, run_id, f"could not be submitted: {error}", occurrence=occurrence)
         except Exception:  # noqa: BLE001 — a bug of ours in one schedule must not end the others
             _log.exception("%s: could not be submitted", schedule.name)
-            self._tell(schedule, run_id, occurrence, "could not be submitted: see the log of the beat")
+            self._tell(
+                schedule, run_id, "could not be submitted: see the log of the beat", occurrence=occurrence
+            )
         else:
             _log.info("%s: submitted as %s", schedule.name, run_id)
         self._failing.pop(run_id, None)
         self._handled[schedule.name] = run_id
 
-    def _tell(self, schedule: Schedule, run_id: str, occurrence: datetime | None, reason: str) -> None:
+    def _tell(
+        self,
+        schedule: Schedule,
+        run_id: str,
+        reason: str,
+        *,
+        state: str = "not_submitted",
+        occurrence: datetime | None = None,
+    ) -> None:
         _log.error("%s: run %s: %s", schedule.name, run_id, reason)
-        when = occurrence.isoformat(timespec="seconds") if occurrence else None
         with _going_on("telling of it"):
-            tell_errors(schedule, self._broker, run_id, when, reason, self._clock())
+            now = self._clock()
+            tell_errors(schedule, self._broker, run_id, reason, now, state=state, occurrence=occurrence)
 
     def _see_to_runs(self) -> None:
         with _going_on("the runs"):
@@ -220,6 +231,7 @@ class Timekeeper:
                     with _going_on(f"run {run_id}"):
                         self._see_to_run(run_id)
             self._see_to_lost(set(known))
+            self._seen_to &= set(known)
 
     def _see_to_run(self, run_id: str) -> None:
         status = self._broker.ledger.status(run_id)
@@ -228,18 +240,28 @@ class Timekeeper:
             self._seen_to.add(run_id)
         elif status.state in ("running", "aggregating"):
             self._open[run_id] = schedule
-            deadline = status.fields.get("deadline")
-            if deadline and self._clock() > datetime.fromisoformat(deadline):
-                if tell_overdue(schedule, self._broker, status, self._clock()):
-                    _log.error("%s: run %s is overdue", schedule.name, run_id)
+            if self._clock() > _deadline(status) and run_id not in self._overdue:
+                tell_overdue(schedule, self._broker, status, self._clock())
+                self._overdue.add(run_id)
+                _log.error("%s: run %s is overdue", schedule.name, run_id)
         else:
-            notices = Notices(self._broker.client)
-            if not notices.is_marked(f"settled:{run_id}"):
-                settle_run(schedule, self._broker, status, self._clock())
-                notices.mark(f"settled:{run_id}")
-                _log.info("%s: run %s is over", schedule.name, run_id)
             self._open.pop(run_id, None)
-            self._seen_to.add(run_id)
+            self._settle(schedule, status)
+
+    def _settle(self, schedule: Schedule, status: RunStatus) -> None:
+        run_id = status.run_id
+        try:
+            settle_run(schedule, self._broker, status, self._clock())
+        except FarmError as error:
+            # The store may be away for a while; not for ever, or nobody would hear of the run.
+            if self._clock() < _deadline(status):
+                if self._unreadable.get(run_id) != str(error):
+                    self._unreadable[run_id] = str(error)
+                    _log.error("%s: run %s: its report can't be read: %s", schedule.name, run_id, error)
+                return
+            self._tell(schedule, run_id, f"its report can't be read: {error}", state=status.state)
+        self._unreadable.pop(run_id, None)
+        self._seen_to.add(run_id)
 
     def _schedule_of(self, status: RunStatus) -> Schedule | None:
         schedule = self.schedules.get(status.fields.get("schedule", ""))
@@ -248,14 +270,23 @@ class Timekeeper:
     def _see_to_lost(self, known: set[str]) -> None:
         """Tell of runs that were open at the last look, and of which the broker knows nothing now."""
         for run_id in self._open.keys() - known:
-            schedule = self._open.pop(run_id)
             if not self._is_archived(run_id):
-                self._tell(schedule, run_id, None, "the broker has lost it before it was over")
+                told = "the broker has lost it before it was over"
+                self._tell(self._open[run_id], run_id, told, state="lost")
+            del self._open[run_id]
 
     def _deliver(self) -> None:
         schedules = list(self.schedules.values())
         with _going_on("the notices"):
             deliver_notices(self._broker, schedules[0].suite, schedules, self._clock, self._environment)
+
+
+def _deadline(status: RunStatus) -> datetime:
+    """Read by when a run is to be over; what can't be read is over at once, so that somebody looks at it."""
+    try:
+        return datetime.fromisoformat(status.fields.get("deadline", "")).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return datetime.min.replace(tzinfo=UTC)
 
 
 @contextlib.contextmanager
@@ -279,20 +310,9 @@ class ChildSubmitter:
         """Submit an occurrence."""
         at = occurrence.isoformat(timespec="seconds")
         # -P: a directory "farm" in the user's project is not ours.
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "farm",
-            "schedule",
-            "run",
-            schedule.name,
-            "--at",
-            at,
-            "--detach",
-        ]
+        command = [sys.executable, "-P", "-m", "farm", "schedule", "run", schedule.name]
         with subprocess.Popen(
-            command,
+            [*command, "--at", at, "--detach"],
             cwd=schedule.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -31,7 +31,7 @@ class Notification(Model):
     suite: str
     run_id: str
     scheduled_for: str | None = None  # None: somebody has asked for it
-    state: str  # of the run; "not_submitted" if there is none
+    state: str  # of the run; "not_submitted", "missed" or "lost" if there is none
     totals: Totals | None = None  # once it is over
     baseline: str | None = None  # the run that it was compared with
     regressed_count: int = 0

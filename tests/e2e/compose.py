@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from typing import Any
 import yaml
 
 from farm.sessions.process_table import MARKER
-from tests.e2e.fleet import Fleet, server_program, start
+from tests.e2e.fleet import Fleet, children_of, server_program, start
 from tests.e2e.network import Host
 
 REPOSITORY = Path(__file__).parents[2]
@@ -32,13 +33,20 @@ _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?::-([^}]*))?\})")
 
 
 def load_compose(variables: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Read the file, with variables in it replaced as Compose does."""
+    """Read the file, with variables in its texts replaced as Compose does."""
 
     def value(match: re.Match[str]) -> str:
         dollar, name, default = match.groups()
         return "$" if dollar else (variables or {}).get(name) or default or ""
 
-    loaded: dict[str, Any] = yaml.safe_load(_VARIABLE.sub(value, COMPOSE_FILE.read_text(encoding="utf-8")))
+    def replaced(data: Any) -> Any:
+        if isinstance(data, dict):
+            return {key: replaced(inner) for key, inner in data.items()}
+        if isinstance(data, list):
+            return [replaced(inner) for inner in data]
+        return _VARIABLE.sub(value, data) if isinstance(data, str) else data
+
+    loaded: dict[str, Any] = replaced(yaml.safe_load(COMPOSE_FILE.read_text(encoding="utf-8")))
     return loaded
 
 
@@ -79,11 +87,15 @@ class Compose:
         service: dict[str, Any] = self._file["services"][name]
         return service
 
+    def log(self, name: str, host: Host) -> Path:
+        """Say where a service's output goes."""
+        return self._fleet.root / f"{name}-{host.address}.log"
+
     def start(self, name: str, host: Host) -> subprocess.Popen[bytes]:
         """Start a service's container on a host."""
         process = start(
             *self._container(name, host, self._command(name)),
-            log=self._fleet.root / f"{name}-{host.address}.log",
+            log=self.log(name, host),
             env=self._fleet.env,
             cwd=self._fleet.root,
         )
@@ -100,6 +112,12 @@ class Compose:
             text=True,
             timeout=120,
         )
+
+    def stop(self, container: subprocess.Popen[bytes]) -> None:
+        """Tell a container's program to end, not what holds it."""
+        (first,) = children_of(container.pid)
+        (program,) = children_of(first)
+        os.kill(program, signal.SIGTERM)
 
     def is_healthy(self, name: str, host: Host) -> bool:
         """Do the health check of a service that runs on a host."""
@@ -118,6 +136,7 @@ class Compose:
         assert service["read_only"]
         return host.command(
             *("bwrap", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--clearenv"),
+            *("--unshare-uts", "--hostname", f"{name}-{host.address.rpartition('.')[2]}"),
             *self._system(),
             *self._files(name, host, user),
             *("--remount-ro", "/", "--chdir", service.get("working_dir", "/")),
@@ -137,28 +156,29 @@ class Compose:
         yield from ("--dev", "/dev", "--proc", "/proc", "--ro-bind", str(self._hosts), "/etc/hosts")
         # The farm as it is here, wherever that is, and where the image has it.
         for shown in dict.fromkeys((REPOSITORY, Path(sys.prefix), Path(sys.base_prefix))):
-            yield from ("--ro-bind", str(shown), str(shown))
-        yield from ("--ro-bind", sys.prefix, "/opt/farm", "--ro-bind", str(self._programs), _PROGRAMS)
+            yield from _mounted("--ro-bind", shown, str(shown))
+        yield from _mounted("--ro-bind", sys.prefix, "/opt/farm")
+        yield from _mounted("--ro-bind", self._programs, _PROGRAMS)
 
     def _files(self, name: str, host: Host, user: int) -> Iterator[str]:
         service = self.service(name)
         for entry in service.get("tmpfs", ()):
-            yield from ("--perms", "1777", "--tmpfs", entry.partition(":")[0])
+            yield from ("--dir", "/var/lib", "--perms", "1777", "--tmpfs", entry.partition(":")[0])
         for number, entry in enumerate(service.get("volumes", ())):
             source, _, rest = entry.rpartition(":") if entry.count(":") == 1 else ("", "", entry)
             if rest.endswith(":ro"):
                 source, target, _ = entry.split(":")
-                yield from ("--ro-bind", str((REPOSITORY / source).resolve()), target)
+                yield from _mounted("--ro-bind", (REPOSITORY / source).resolve(), target)
                 continue
             volume = self._directory / (source or f"{name}-{host.address}-{number}")
             volume.mkdir(exist_ok=True)
             os.chown(volume, user, user)
-            yield from ("--bind", str(volume), rest)
+            yield from _mounted("--bind", volume, rest)
         for secret in service.get("secrets", ()):
             long = secret if isinstance(secret, dict) else {"source": secret}
             file = Path(self._file["secrets"][long["source"]]["file"]).name
             target = long.get("target", f"/run/secrets/{long['source']}")
-            yield from ("--ro-bind", str(self.secrets / file), target)
+            yield from _mounted("--ro-bind", self.secrets / file, target)
 
     def _environment(self, service: dict[str, Any]) -> Iterator[str]:
         told = {**image_environment(), **service.get("environment", {})}
@@ -166,3 +186,10 @@ class Compose:
         told[MARKER] = self._fleet.mark  # by which a fleet finds all of its processes
         for variable, value in told.items():
             yield from ("--setenv", variable, value)
+
+
+def _mounted(how: str, source: Path | str, target: str) -> Iterator[str]:
+    """Mount something where others can get to it: the directories that bubblewrap makes by itself are root's."""
+    for parent in reversed(Path(target).parents[:-1]):
+        yield from ("--dir", str(parent))
+    yield from (how, str(source), target)

@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 _numbers = itertools.count()
 
 
@@ -65,6 +67,18 @@ def network(count: int) -> Iterator[list[Host]]:
             _ip("-n", host.name, "link", "set", "eth0", "up")
             _ip("-n", host.name, "link", "set", "lo", "up")
         yield hosts
+
+
+@contextmanager
+def needed_network(count: int, *programs: str) -> Iterator[list[Host]]:
+    """Set hosts up for a test; skip it where that is impossible, but not for root in CI."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    reason = f"{', '.join(missing)}: not installed" if missing else why_no_network()
+    if reason is not None:
+        assert os.geteuid() != 0 or not os.environ.get("CI"), f"CI must be able to do this: {reason}"
+        pytest.skip(reason)
+    with network(count) as made:
+        yield made
 
 
 def why_no_network() -> str | None:

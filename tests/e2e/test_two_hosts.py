@@ -1,96 +1,25 @@
-"""Two hosts that share a broker and nothing else: network namespaces, each with a file system of its own."""
+"""Hosts that share a broker and nothing else: network namespaces, with file systems and cables of their own."""
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
-import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
+from farm.queue.broker import Broker
+from farm.queue.records import RunStatus
 from tests.e2e.fleet import Fleet, is_alive, open_fleet, server_program, start, wait_until
+from tests.e2e.network import Host, needed_network
+from tests.e2e.test_faults import await_beginning, begun, go, prepare, suite, trial
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has network namespaces")
 
 PASSWORD = "correct-horse"
-_numbers = itertools.count()
-
-
-@dataclass(frozen=True)
-class Host:
-    """A network namespace with an address."""
-
-    name: str
-    address: str
-
-    def command(self, *command: str | Path, hides: Path | None = None) -> list[str]:
-        """Give a command as it is run on this host; what it hides is an empty directory there."""
-        entered = ["ip", "netns", "exec", self.name]
-        if hides is None:
-            return [*entered, *map(str, command)]
-        hidden = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
-        return [*entered, "unshare", "--mount", "sh", "-c", hidden, str(hides), *map(str, command)]
-
-
-@contextmanager
-def two_hosts() -> Iterator[tuple[Host, Host]]:
-    """Set up two hosts with a cable between them."""
-    reason = _why_not()
-    if reason is not None:
-        assert os.geteuid() != 0 or not os.environ.get("CI"), f"CI must be able to do this: {reason}"
-        pytest.skip(reason)
-    # Of this process and test alone; an interface's name has no more than 15 characters.
-    mark = f"{os.getpid() % 10**6}{next(_numbers)}"
-    third = os.getpid() % 250 + 1
-    hosts = Host(f"farm-a-{mark}", f"10.231.{third}.1"), Host(f"farm-b-{mark}", f"10.231.{third}.2")
-    cables = f"fa{mark}", f"fb{mark}"
-    with ExitStack() as stack:
-        for host in hosts:
-            _ip("netns", "add", host.name)
-            stack.callback(_ip, "netns", "delete", host.name)
-        _ip(
-            "link",
-            "add",
-            cables[0],
-            "netns",
-            hosts[0].name,
-            "type",
-            "veth",
-            "peer",
-            cables[1],
-            "netns",
-            hosts[1].name,
-        )
-        for host, cable in zip(hosts, cables, strict=True):
-            _ip("-n", host.name, "address", "add", f"{host.address}/24", "dev", cable)
-            _ip("-n", host.name, "link", "set", cable, "up")
-            _ip("-n", host.name, "link", "set", "lo", "up")
-        yield hosts
-
-
-def _why_not() -> str | None:
-    if os.geteuid() != 0:
-        return "only root can make network namespaces"
-    if not (shutil.which("ip") and shutil.which("unshare")):
-        return "iproute2 and util-linux are not installed"
-    name = f"farm-try-{os.getpid()}"
-    tried = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
-    if tried.returncode:
-        return f"network namespaces do not work here: {tried.stderr.strip()}"
-    _ip("netns", "delete", name)
-    return None
-
-
-def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)
 
 
 def project(fleet: Fleet) -> None:
@@ -148,6 +77,8 @@ def broker_on(host: Host, fleet: Fleet) -> Iterator[str]:
         directory,
         "--save",
         "",
+        "--unixsocket",
+        directory / "s",  # for this process, which is on none of the hosts
     )
     process = start(
         *host.command(server_program(), *options),
@@ -168,7 +99,7 @@ def broker_on(host: Host, fleet: Fleet) -> Iterator[str]:
 
 def test_a_worker_on_another_host_needs_nothing_but_the_broker() -> None:
     with ExitStack() as stack:
-        submitters, workers = stack.enter_context(two_hosts())
+        submitters, workers = stack.enter_context(needed_network(2))
         fleet = stack.enter_context(open_fleet())
         project(fleet)
         fleet.env["FARM_BROKER_URL"] = stack.enter_context(broker_on(submitters, fleet))
@@ -200,3 +131,61 @@ def test_a_worker_on_another_host_needs_nothing_but_the_broker() -> None:
         assert "data of the workspace" in transcript["final_text"]
         assert is_alive(worker.pid)
         assert socket.gethostname() in carried_out["worker"]
+
+
+def test_a_host_that_is_cut_off_for_longer_than_its_leases_costs_no_case_and_counts_none_twice() -> None:
+    with ExitStack() as stack:
+        broker, steady, cut = stack.enter_context(needed_network(3))
+        fleet = stack.enter_context(open_fleet(FARM_LEASE_SECONDS="2"))
+        prepare(fleet)
+        fleet.env["FARM_BROKER_URL"] = stack.enter_context(broker_on(broker, fleet))
+        ours = Broker(f"unix://:{PASSWORD}@{fleet.root / 'server' / 's'}")
+
+        def start_worker(host: Host, name: str) -> None:
+            log = fleet.root / f"{name}.log"
+            command = (sys.executable, "-m", "workers", "--name", name, "--concurrency", "3")
+            env = {**fleet.env, "FARM_WORKER_NAME": name}
+            fleet.others.append(start(*host.command(*command), log=log, env=env, cwd=fleet.root))
+            wait_until(lambda: " ready." in log.read_text(), f"{name} is ready")
+
+        start_worker(cut, "cut")
+        cases = ("first", "second", "last")
+        path = suite(fleet, first="wait=go", second="wait=go", last="wait=end")
+        queued = subprocess.run(
+            broker.command(sys.executable, "-m", "farm", "submit", "--json", path),
+            cwd=fleet.project,
+            env=fleet.env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert queued.returncode == 0, queued.stderr
+        run_id = json.loads(queued.stdout)["run_id"]
+
+        def await_status(what: str, condition: Callable[[RunStatus], bool]) -> None:
+            wait_until(lambda: (now := ours.ledger.status(run_id)) is not None and condition(now), what)
+
+        for case in cases:
+            await_beginning(fleet, case)
+        cut.cut_off()
+        start_worker(steady, "steady")
+        # Nobody hears of the host's sessions: they are begun again, and go on where they were as well.
+        for case in cases:
+            await_beginning(fleet, case, times=2)
+        go(fleet, "go")
+        await_status("two are done", lambda now: now.done == 2)
+        cut.plug_in()
+        await_status("the host has told what it did meanwhile", lambda now: now.duplicate_executions >= 2)
+        go(fleet, "end")
+        await_status("the run is over", lambda now: now.state == "complete")
+
+        with (fleet.root / "report.json").open("w+b") as file:
+            ours.archive.read(run_id, "report.json", file)
+        report = json.loads((fleet.root / "report.json").read_bytes())
+        assert report["totals"]["passed"] == 3
+        for case in cases:
+            assert [attempt for attempt, *_ in begun(fleet, case)] == ["1", "2"]
+            assert trial(report, case)["attempt"] == 2
+            assert "steady" in trial(report, case)["worker"]
+        assert report["engine"]["executions"] == 6
+        assert report["engine"]["duplicate_executions"] >= 2

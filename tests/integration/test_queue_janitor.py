@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -47,6 +48,19 @@ def test_a_message_that_was_lost_is_queued_again_only_once_the_queue_is_known_to
     for _ in range(3):
         janitor.reconcile()
     assert broker.queued(["control"]) == 1
+
+
+def test_a_trial_whose_delay_is_over_is_queued_once(own_server: Server, run_id: str) -> None:
+    broker = broker_of(own_server)
+    (job,) = submit(broker, run_id, 1)
+    janitor = Janitor(broker, "janitor")
+    broker.ledger.give_back(claim(broker, job), delay_ms=500)
+    deadline = time.monotonic() + 30
+    while not broker.queued([agent_queue("scripted")]) and time.monotonic() < deadline:
+        janitor.reconcile()  # all the while the queue is empty
+        time.sleep(0.05)
+    assert broker.queued([agent_queue("scripted")]) == 1
+    assert janitor.queued_again == {"lost_worker": 0, "due": 1}
 
 
 def test_one_janitor_at_a_time_keeps_house(own_server: Server, run_id: str) -> None:

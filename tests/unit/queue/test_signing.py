@@ -9,6 +9,7 @@ import pytest
 
 from farm.errors import UsageError
 from farm.queue import signing
+from farm.queue.broker import broker_from_environment
 from farm.queue.signing import SignatureError, Signer, digest_of, signer_from_environment, unsigned
 
 KEY = "0123456789abcdef" * 2
@@ -89,6 +90,16 @@ def test_what_was_signed_long_ago_can_be_read_and_not_carried_out(monkeypatch, d
     assert caught.value.kind == "expired"
     patient = Signer(OURS.key, max_age_ms=30 * DAY_MS)
     assert patient.open_to_carry_out(signed, "plan", "run") == b"row"
+
+
+def test_an_embedded_engine_needs_no_key_and_takes_none():
+    environment = {"FARM_BROKER_URL": "unix:///tmp/s", "FARM_SIGNING_KEY": KEY}
+    fleet = broker_from_environment(environment)
+    embedded = broker_from_environment({**environment, "FARM_EMBEDDED": "1"})
+    assert fleet is not None
+    assert embedded is not None
+    assert (fleet.signer, embedded.signer) == (OURS, Signer())
+    assert KEY not in repr(fleet)
 
 
 def test_a_set_of_names_has_one_digest_in_any_order():
