@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make a fleet's secrets in a directory (deploy/secrets unless told); what is there already is kept.
+# Make a fleet's secrets in a directory (deploy/secrets unless told); what is there already is kept, unless it is empty.
 #
 # Only its owner can enter the directory. The files in it can be read by all: Compose shows them to containers
 # with the owner that they have here, and those run as other users.
@@ -12,7 +12,7 @@ chmod 700 "$directory"
 
 random() { od -A n -N 32 -t x1 /dev/urandom | tr -d ' \n'; }
 keep() {
-    if [ -e "$directory/$1" ]; then
+    if [ -s "$directory/$1" ]; then
         cat >/dev/null
         return
     fi
@@ -33,5 +33,5 @@ END
 printf 'redis://farm:%s@%s/0\n' "$password" "$broker" | keep broker_url
 random | keep signing_key
 printf 'farm:%s\n' "$(random)" | keep flower_auth
-# The keys of your agents; an empty one is no key.
+# The keys of your agents; an empty one is no key, and can be made good later.
 printf %s "${ANTHROPIC_API_KEY:-}" | keep anthropic_api_key

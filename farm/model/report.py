@@ -59,6 +59,12 @@ class CaseReport(Model):
     outcome: Outcome
     flaky: bool = False
     score: float | None = None
+    cost_usd: float | None = None  # of all its trials, as far as it is known; so are the next
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    judge_cost_usd: float | None = None
+    judge_input_tokens: int | None = None
+    judge_output_tokens: int | None = None
     trials: tuple[TrialReport, ...] = ()
     skip_reason: str | None = None
 

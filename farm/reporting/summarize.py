@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
-from typing import TypeVar
+from typing import Any
 
+from farm.model.base import Model
 from farm.model.report import CaseReport, SuiteReport, Totals, TrialReport
 from farm.model.suite import Case, Rate, Trials
 from farm.model.verdict import Outcome, mean_score
 
-N = TypeVar("N", int, float)
+# Of trials, cases and runs alike; the agent's first, then its judges'.
+_FIGURES = (
+    *("cost_usd", "input_tokens", "output_tokens"),
+    *("judge_cost_usd", "judge_input_tokens", "judge_output_tokens"),
+)
 
 
 def summarize_case(case: Case, trials: Sequence[TrialReport], *, agent: str, model: str | None) -> CaseReport:
@@ -30,6 +35,7 @@ def summarize_case(case: Case, trials: Sequence[TrialReport], *, agent: str, mod
         score=mean_score((trial.score, 1.0) for trial in trials),
         trials=tuple(trials),
         skip_reason=case.skip,
+        **_add_up(trials),
     )
 
 
@@ -69,12 +75,7 @@ class _Tally:
         self._flaky = 0
         self._weighted_scores = 0.0
         self._weights = 0.0
-        self._cost_usd: float | None = None
-        self._input_tokens: int | None = None
-        self._output_tokens: int | None = None
-        self._judge_cost_usd: float | None = None
-        self._judge_input_tokens: int | None = None
-        self._judge_output_tokens: int | None = None
+        self._figures: dict[str, Any] = {}
 
     def add(self, case: CaseReport) -> None:
         self._outcomes[case.outcome] += 1
@@ -82,13 +83,7 @@ class _Tally:
         if case.score is not None and case.weight > 0:
             self._weighted_scores += case.score * case.weight
             self._weights += case.weight
-        for trial in case.trials:
-            self._cost_usd = _plus(self._cost_usd, trial.cost_usd)
-            self._input_tokens = _plus(self._input_tokens, trial.input_tokens)
-            self._output_tokens = _plus(self._output_tokens, trial.output_tokens)
-            self._judge_cost_usd = _plus(self._judge_cost_usd, trial.judge_cost_usd)
-            self._judge_input_tokens = _plus(self._judge_input_tokens, trial.judge_input_tokens)
-            self._judge_output_tokens = _plus(self._judge_output_tokens, trial.judge_output_tokens)
+        self._figures = _add_up((self._figures, case))
 
     def totals(self) -> Totals:
         outcomes = self._outcomes
@@ -101,12 +96,7 @@ class _Tally:
             cancelled=outcomes["cancelled"],
             flaky=self._flaky,
             score=self._weighted_scores / self._weights if self._weights else None,
-            cost_usd=self._cost_usd,
-            input_tokens=self._input_tokens,
-            output_tokens=self._output_tokens,
-            judge_cost_usd=self._judge_cost_usd,
-            judge_input_tokens=self._judge_input_tokens,
-            judge_output_tokens=self._judge_output_tokens,
+            **self._figures,
         )
 
 
@@ -122,8 +112,12 @@ def is_incomplete(report: SuiteReport) -> bool:
     return bool(report.totals.errored or report.totals.cancelled or report.state == "over_budget")
 
 
-def _plus(known: N | None, more: N | None) -> N | None:
-    """Add what is known."""
-    if more is None:
-        return known
-    return more if known is None else known + more
+def _add_up(parts: Iterable[Model | Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up what is known of costs and tokens; a figure that nobody knows is left out."""
+    known: dict[str, Any] = {}
+    for part in parts:
+        figures = part if isinstance(part, Mapping) else part.__dict__
+        for name in _FIGURES:
+            if (value := figures.get(name)) is not None:
+                known[name] = known.get(name, 0) + value
+    return known

@@ -24,7 +24,11 @@ from farm.authoring.load import load_suite
 from farm.settings import load_settings
 
 REPOSITORY = Path(__file__).parents[2]
-PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")))
+PAGES = (
+    REPOSITORY / "README.md",
+    REPOSITORY / "deploy" / "README.md",
+    *sorted((REPOSITORY / "docs").glob("*.md")),
+)
 
 # What the pages' test files refer to.
 FILES = {

@@ -350,6 +350,7 @@ def test_a_report_that_can_not_be_read_is_told_of_once_it_is_late(nights: Nights
     beat.look()
     nights.sleep(beat, until="02:40")
     nights.carry_out()
+    assert nights.broker.store_url is not None
     (report,) = Path(nights.broker.store_url.removeprefix("file://")).glob("runs/*/report.json")
     report.unlink()
     nights.sleep(beat, until="06:00", every=timedelta(minutes=20))

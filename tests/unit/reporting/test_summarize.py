@@ -113,7 +113,7 @@ def test_totals_count_every_case_once_and_add_up_what_is_known():
     )
 
 
-def test_totals_count_judges_apart_from_agents():
+def test_cases_and_totals_count_judges_apart_from_agents():
     figures: dict[str, Any] = {"judge_cost_usd": 0.5, "judge_input_tokens": 3, "judge_output_tokens": 1}
     judged = summarize_case(
         case(),
@@ -121,6 +121,7 @@ def test_totals_count_judges_apart_from_agents():
         agent="a",
         model=None,
     )
+    assert (judged.cost_usd, judged.judge_cost_usd, judged.input_tokens) == (1.0, 1.0, None)
     totals = total([judged, summarize("p")])
     assert (totals.cost_usd, totals.judge_cost_usd) == (1.0, 1.0)
     assert (totals.input_tokens, totals.judge_input_tokens, totals.judge_output_tokens) == (None, 6, 2)
