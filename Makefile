@@ -14,7 +14,7 @@ OPENCODE_VERSION := 1.18.33
 # The tests start hundreds of Python processes: each would compile all of the farm anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint system claude agents bench bench-scale chaos lock clean
+.PHONY: demo test lint system claude agents docs bench bench-scale chaos lock clean
 
 demo: $(VENV)/.demo-ready  ## install, and run the quickstart: no API key, no broker
 	$(BIN)/farm submit examples/quickstart/tests/
@@ -49,6 +49,9 @@ agents:  ## install Codex, Gemini and OpenCode into .tools, for their tests
 		opencode=opencode-ai@$(OPENCODE_VERSION); do name=$${cli%%=*}; \
 		npm install --silent --no-audit --no-fund --prefix .tools/$$name "$${cli#*=}" \
 		&& .tools/$$name/node_modules/.bin/$$name --version || exit 1; done
+
+docs: $(VENV)/.dev-ready  ## make docs/reference from the code
+	$(BIN)/python -m docs.generate
 
 bench: $(VENV)/.dev-ready  ## measure; see bench/README.md
 	$(BIN)/python -m bench.authoring

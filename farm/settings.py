@@ -34,8 +34,8 @@ _NO_JUDGES = ("replay", "scripted")
 class JudgeEntry(Model):
     """Who judges where an evaluator names nobody."""
 
-    agent: NonEmptyText | None = None
-    model: NonEmptyText | None = None
+    agent: NonEmptyText | None = None  # a name under agents, or a kind
+    model: NonEmptyText | None = None  # which model it is to use
     timeout_seconds: PositiveNumber | None = None  # of one judgement
 
 
@@ -47,17 +47,17 @@ class FarmFile(Model):
 
     name: NonEmptyText | None = None  # of the suite, in reports
     agent: NonEmptyText | None = None  # for cases that name none
-    model: NonEmptyText | None = None
+    model: NonEmptyText | None = None  # for cases and agents that name none
     workspace: NonEmptyText | None = None  # a directory, relative to farm.yaml
-    timeout_seconds: PositiveNumber = DEFAULT_TIMEOUT_SECONDS
+    timeout_seconds: PositiveNumber = DEFAULT_TIMEOUT_SECONDS  # of a session
     isolation: Isolation | None = None  # where neither case nor agent says anything else
-    network: Flag = True
+    network: Flag = True  # whether sessions have one, where neither case nor agent says anything else
     retries: Annotated[Count, Field(le=20)] = DEFAULT_RETRIES  # of a trial that errored
-    judge: JudgeEntry = _NO_JUDGE_ENTRY
+    judge: JudgeEntry = _NO_JUDGE_ENTRY  # who judges for LLM evaluators that name nobody
     limits: dict[NonEmptyText, LimitSpec] = {}  # by the name of an agent or model, for all workers together
     prices: dict[NonEmptyText, Price] = {}  # by model, for those that the farm does not know or knows wrong
-    agents: Any = None  # read one by one, each by its kind
-    schedules: Any = None  # read one by one, by who has some
+    agents: Any = None  # by name; read one by one, each by its kind
+    schedules: Any = None  # by name; read one by one, by who has some
 
 
 @dataclass(frozen=True)

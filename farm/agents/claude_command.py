@@ -19,6 +19,7 @@ from farm.agents.prompt import prompt_text
 from farm.errors import SessionError
 from farm.model.agent import ClaudeSpec
 
+# Where Claude Code is, if not in PATH.
 PROGRAM = CliProgram("claude", "FARM_CLAUDE_PATH", "@anthropic-ai/claude-code")
 
 _SWITCHES = {

@@ -15,6 +15,7 @@ from farm.agents.prompt import prompt_text
 from farm.model.agent import CodexSpec
 from farm.model.transcript import Transcript
 
+# Where Codex is, if not in PATH.
 PROGRAM = CliProgram("codex", "FARM_CODEX_PATH", "@openai/codex")
 
 _KEY = "CODEX_API_KEY"  # the one that it reads without a login

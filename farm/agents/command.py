@@ -23,7 +23,7 @@ from farm.model.transcript import Transcript
 from farm.sessions.process import CommandNotStartedError, ProcessResult
 
 MAX_OUTPUT_BYTES = 10 * 2**20  # of stdout and of the output file
-MODEL_VARIABLE = "FARM_MODEL"  # tells the program which model it is to use, if somebody said so
+MODEL_VARIABLE = "FARM_MODEL"  # set for `command` agents: the model that they are to use
 
 _SHELL = "/bin/sh"
 

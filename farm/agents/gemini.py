@@ -16,6 +16,7 @@ from farm.agents.prompt import prompt_text
 from farm.model.agent import GeminiSpec
 from farm.model.transcript import Transcript
 
+# Where Gemini is, if not in PATH.
 PROGRAM = CliProgram("gemini", "FARM_GEMINI_PATH", "@google/gemini-cli")
 
 _NO_TOOL = "none"  # a list of allowed tools must name something

@@ -16,6 +16,7 @@ from farm.errors import SessionError
 from farm.model.agent import OpencodeSpec
 from farm.model.transcript import Transcript
 
+# Where OpenCode is, if not in PATH.
 PROGRAM = CliProgram("opencode", "FARM_OPENCODE_PATH", "opencode-ai")
 
 _SWITCHES = {

@@ -17,19 +17,19 @@ RawRubrics: TypeAlias = Annotated[Any, WithJsonSchema({"entry": "Rubrics"})]
 class Execution(Model):
     """Where the origin keeps an eval file's agent and evaluators."""
 
-    target: NonEmptyText | None = None
-    evaluators: RawEvaluators = None
+    target: NonEmptyText | None = None  # the same as agent
+    evaluators: RawEvaluators = None  # the same as evaluators
 
 
 class EvalSettings(CaseSettings):
     """What an eval file's suite and its cases have in common."""
 
-    target: NonEmptyText | None = None
-    execution: Execution | None = None
-    evaluators: RawEvaluators = None
-    assertions: RawEvaluators = None
-    input: RawInput = None
-    input_messages: RawMessages = None
+    target: NonEmptyText | None = None  # the same as agent
+    execution: Execution | None = None  # another place for target and evaluators
+    evaluators: RawEvaluators = None  # what judges; a suite's judge every case, after its own
+    assertions: RawEvaluators = None  # the same as evaluators
+    input: RawInput = None  # what the agent is asked; a suite's comes before every case's own
+    input_messages: RawMessages = None  # the same in full; wins over input
 
     def agent_key(self) -> tuple[str, ...]:
         if self.agent is None and self.target is not None:
@@ -41,26 +41,26 @@ class EvalSettings(CaseSettings):
 class EvalFile(EvalSettings):
     """A suite of eval cases."""
 
-    name: NonEmptyText | None = None
-    dataset: NonEmptyText | None = None
-    description: str | None = None
-    metadata: dict[str, JsonValue] | None = None
-    evalcases: RawCases = None
-    tests: RawCases = None
-    cases: RawCases = None
+    name: NonEmptyText | None = None  # the suite's name in reports
+    dataset: NonEmptyText | None = None  # the same as name
+    description: str | None = None  # for readers
+    metadata: dict[str, JsonValue] | None = None  # for readers
+    evalcases: RawCases = None  # the cases, or paths and globs of case files
+    tests: RawCases = None  # the same as evalcases
+    cases: RawCases = None  # the same as evalcases
 
 
 class EvalCase(EvalSettings, CaseEntry):
     """One eval case: in an eval file's list, in a case file, or a file of its own."""
 
-    id: NonEmptyText | None = None
-    name: NonEmptyText | None = None
-    description: str | None = None
-    expected_output: RawExpectedOutput = None
-    expected_messages: RawMessages = None
-    expected_outcome: NonEmptyText | None = None
-    outcome: NonEmptyText | None = None
-    criteria: NonEmptyText | None = None
-    rubrics: RawRubrics = None
-    conversation_id: NonEmptyText | None = None
-    metadata: dict[str, JsonValue] | None = None
+    id: NonEmptyText | None = None  # unique in its file; needed in a list
+    name: NonEmptyText | None = None  # what people read in reports; the id if absent
+    description: str | None = None  # for readers
+    expected_output: RawExpectedOutput = None  # what a good answer looks like
+    expected_messages: RawMessages = None  # the same in full; wins over expected_output
+    expected_outcome: NonEmptyText | None = None  # what should come out, in words, for judges
+    outcome: NonEmptyText | None = None  # the same as expected_outcome
+    criteria: NonEmptyText | None = None  # the same as expected_outcome
+    rubrics: RawRubrics = None  # criteria in words: one more llm_judge
+    conversation_id: NonEmptyText | None = None  # for readers
+    metadata: dict[str, JsonValue] | None = None  # for readers

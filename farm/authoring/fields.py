@@ -35,20 +35,20 @@ TrialsEntry = Annotated[
 class CaseSettings(Model):
     """What may stand on a suite or on a case; the case wins."""
 
-    agent: NonEmptyText | None = None
-    model: NonEmptyText | None = None
-    workspace: NonEmptyText | None = None
-    setup: OneOrMoreTexts | None = None
-    timeout_seconds: PositiveNumber | None = None
-    isolation: Isolation | None = None
-    network: Flag | None = None
-    trials: TrialsEntry | None = None
-    tags: OneOrMoreTexts | None = None
-    env: dict[str, str] | None = None
-    weight: NonNegativeNumber | None = None
-    skip: NonEmptyText | None = None
-    max_cost_usd: PositiveNumber | None = None
-    max_turns: PositiveCount | None = None
+    agent: NonEmptyText | None = None  # an agent of farm.yaml, or a kind
+    model: NonEmptyText | None = None  # which model the agent is to use
+    workspace: NonEmptyText | None = None  # the directory that the working directory is filled from
+    setup: OneOrMoreTexts | None = None  # shell commands that run in the workspace before the session
+    timeout_seconds: PositiveNumber | None = None  # of the session, and of each setup command
+    isolation: Isolation | None = None  # what keeps the session apart
+    network: Flag | None = None  # whether the session has a network
+    trials: TrialsEntry | None = None  # how often the case is carried out, and how many must pass
+    tags: OneOrMoreTexts | None = None  # for --tag
+    env: dict[str, str] | None = None  # environment variables of the session
+    weight: NonNegativeNumber | None = None  # the case's share in the run's score; 1 if absent
+    skip: NonEmptyText | None = None  # a reason not to run it
+    max_cost_usd: PositiveNumber | None = None  # of the session, for agents that can keep it
+    max_turns: PositiveCount | None = None  # of the session, for agents that can keep it
 
     def agent_key(self) -> tuple[str, ...]:
         """Say under which key the agent is named."""
@@ -58,16 +58,16 @@ class CaseSettings(Model):
 class CaseEntry(CaseSettings):
     """What a case of either dialect may have."""
 
-    replay: NonEmptyText | None = None
-    script: RawScript = None
+    replay: NonEmptyText | None = None  # a recorded session to judge, in place of a new one
+    script: RawScript = None  # the steps that the scripted agent carries out
 
 
 class AssertionTest(CaseEntry):
     """A prompt, and what must (not) happen: one document of an assertion test file."""
 
-    name: NonEmptyText
-    prompt: NonEmptyText
-    assertions: RawEvaluators
+    name: NonEmptyText  # what people read in reports
+    prompt: NonEmptyText  # what the agent is asked
+    assertions: RawEvaluators  # the evaluators that judge it
 
 
 CASE_LISTS = ("evalcases", "tests", "cases")

@@ -15,23 +15,23 @@ from farm.model.messages import ROLES, Message, ToolCall, is_content_part
 class MessageEntry(Model):
     """A message as an author writes it."""
 
-    role: str
-    content: Any = None
-    name: str | None = None
-    tool_calls: list[Any] | None = None
-    timestamp: str | None = None
-    metadata: dict[str, Any] | None = None
+    role: str  # who speaks
+    content: Any = None  # a text, data of any form, or a list of {type: text|file, value: …}
+    name: str | None = None  # of who speaks
+    tool_calls: list[Any] | None = None  # the tools that the message calls
+    timestamp: str | None = None  # when, in ISO 8601
+    metadata: dict[str, Any] | None = None  # for readers
 
 
 class ToolCallEntry(Model):
     """A tool call as an author writes it."""
 
-    tool: str
-    input: Any = None
-    output: Any = None
-    id: str | None = None
-    timestamp: str | None = None
-    duration_ms: NonNegativeNumber | None = None
+    tool: str  # its name
+    input: Any = None  # what it was called with
+    output: Any = None  # what it gave back
+    id: str | None = None  # of the call
+    timestamp: str | None = None  # when, in ISO 8601
+    duration_ms: NonNegativeNumber | None = None  # how long it took
 
 
 class MessageEntries:

@@ -120,9 +120,7 @@ def _run(arguments: list[str]) -> int:
     name = arguments[0]
     if name not in COMMANDS:
         raise UsageError(_unknown(name))
-    module: Any = import_quickly(f"farm.cli.{_MODULES.get(name, name)}")
-    parser = Parser(prog=f"farm {name}", description=cleandoc(module.run.__doc__))
-    module.add_arguments(parser)
+    module, parser = load_command(name)
     own, passed_on = arguments[1:], []
     if getattr(module, "PASSES_ON", False) and "--" in own:
         at = own.index("--")
@@ -132,6 +130,14 @@ def _run(arguments: list[str]) -> int:
     parsed.command = name  # one module may be two commands
     code: int = module.run(parsed)
     return code
+
+
+def load_command(name: str) -> tuple[Any, Parser]:
+    """Import a command; give its module, and the parser of its arguments."""
+    module: Any = import_quickly(f"farm.cli.{_MODULES.get(name, name)}")
+    parser = Parser(prog=f"farm {name}", description=cleandoc(module.run.__doc__))
+    module.add_arguments(parser)
+    return module, parser
 
 
 def _help() -> str:

@@ -34,12 +34,12 @@ class AgentBase(Model):
     # Where nobody says anything else. What an LLM makes up belongs in a sandbox.
     default_isolation: ClassVar[Isolation] = "auto"
 
-    kind: str
-    model: NonEmptyText | None = None
-    env: dict[str, str] = {}
-    timeout_seconds: PositiveNumber | None = None
-    isolation: Isolation | None = None
-    network: Flag | None = None
+    kind: str  # how it is run
+    model: NonEmptyText | None = None  # for cases that name none
+    env: dict[str, str] = {}  # environment variables of its sessions
+    timeout_seconds: PositiveNumber | None = None  # for cases that name none
+    isolation: Isolation | None = None  # what keeps its sessions apart
+    network: Flag | None = None  # whether its sessions have one
 
 
 # What a worker may pass on to a session of its own environment, if it is there.
@@ -99,17 +99,18 @@ class ClaudeSpec(AgentBase):
     executable: NonEmptyText | None = (
         None  # a name in PATH or a path; FARM_CLAUDE_PATH, else `claude`, if absent
     )
-    permission_mode: PermissionMode = "bypassPermissions"
-    allowed_tools: tuple[NonEmptyText, ...] = ()
-    disallowed_tools: tuple[NonEmptyText, ...] = ()
-    append_system_prompt: NonEmptyText | None = None
+    permission_mode: PermissionMode = "bypassPermissions"  # what the CLI does where it would ask somebody
+    allowed_tools: tuple[NonEmptyText, ...] = ()  # rules of the CLI
+    disallowed_tools: tuple[NonEmptyText, ...] = ()  # rules of the CLI, which hold in every mode
+    append_system_prompt: NonEmptyText | None = None  # a text after the CLI's own system prompt
     mcp_config: McpConfig | None = None  # a file of the workspace, or what would stand in it
+    # Which settings are loaded; the user is the trial's own.
     setting_sources: tuple[Literal["user", "project", "local"], ...] = ("project",)
     max_turns: PositiveCount | None = None  # a case's own wins
     max_budget_usd: PositiveNumber | None = None  # a case's max_cost_usd wins
-    extra_args: tuple[str, ...] = ()
+    extra_args: tuple[str, ...] = ()  # more arguments for the CLI
     base_url: NonEmptyText | None = None  # of the API
-    api: Api | None = None
+    api: Api | None = None  # `scripted:FILE`: the farm plays the API by a scenario
     secrets: tuple[SecretName, ...] = ANTHROPIC_SECRETS  # passed on from the worker's environment
     api_timeout_seconds: PositiveNumber | None = None  # of one request
     max_retries: Count | None = None  # of one request, by the CLI
@@ -121,12 +122,12 @@ class AnthropicSpec(AgentBase):
     kind: Literal["anthropic"] = "anthropic"
     system: NonEmptyText | None = None  # in the place of the few words that it is told by default
     allowed_tools: tuple[WorkspaceTool, ...] | None = None  # all six if absent
-    disallowed_tools: tuple[WorkspaceTool, ...] = ()
+    disallowed_tools: tuple[WorkspaceTool, ...] = ()  # of those
     max_tokens: PositiveCount = 32_000  # of one answer, thinking included
     max_turns: PositiveCount | None = None  # a case's own wins
     max_budget_usd: PositiveNumber | None = None  # a case's max_cost_usd wins
     base_url: NonEmptyText | None = None  # of the API
-    api: Api | None = None
+    api: Api | None = None  # `scripted:FILE`: the farm plays the API by a scenario
     # Of the worker's environment, for the API alone: the tools never have them.
     secrets: tuple[Literal["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"], ...] = ("ANTHROPIC_API_KEY",)
     api_timeout_seconds: PositiveNumber = 600.0  # of one request
@@ -147,7 +148,7 @@ class CodexSpec(AgentBase):
 
     kind: Literal["codex"] = "codex"
     executable: NonEmptyText | None = None  # FARM_CODEX_PATH, else `codex`, if absent
-    extra_args: tuple[str, ...] = ()
+    extra_args: tuple[str, ...] = ()  # more arguments for the CLI
     base_url: NonEmptyText | None = None  # of an API that speaks OpenAI's Responses
     secrets: tuple[SecretName, ...] = ("CODEX_API_KEY", "OPENAI_API_KEY")  # the first that is set is its key
 
@@ -157,8 +158,9 @@ class GeminiSpec(AgentBase):
 
     kind: Literal["gemini"] = "gemini"
     executable: NonEmptyText | None = None  # FARM_GEMINI_PATH, else `gemini`, if absent
-    extra_args: tuple[str, ...] = ()
+    extra_args: tuple[str, ...] = ()  # more arguments for the CLI
     base_url: NonEmptyText | None = None  # of the API
+    # Passed on from the worker's environment.
     secrets: tuple[SecretName, ...] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     max_turns: PositiveCount | None = None  # a case's own wins
     max_retries: Count | None = None  # of one request, by the CLI
@@ -169,8 +171,9 @@ class OpencodeSpec(AgentBase):
 
     kind: Literal["opencode"] = "opencode"
     executable: NonEmptyText | None = None  # FARM_OPENCODE_PATH, else `opencode`, if absent
-    extra_args: tuple[str, ...] = ()
+    extra_args: tuple[str, ...] = ()  # more arguments for the CLI
     base_url: NonEmptyText | None = None  # of the provider that the model names
+    # Passed on from the worker's environment.
     secrets: tuple[SecretName, ...] = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY")
 
 
@@ -218,27 +221,27 @@ WORKSPACE_TOOLS: tuple[str, ...] = get_args(WorkspaceTool)
 class CallTool(Model):
     """A scripted tool call; the workspace tools are carried out for real."""
 
-    tool: NonEmptyText
-    input: dict[str, JsonValue] = {}
+    tool: NonEmptyText  # its name
+    input: dict[str, JsonValue] = {}  # what it is called with
     output: str | None = None  # what a tool that can't be carried out here gives back
 
 
 class Say(Model):
     """A scripted assistant message."""
 
-    say: str
+    say: str  # the text
 
 
 class Sleep(Model):
     """A scripted pause, in seconds."""
 
-    sleep: Annotated[float, Field(strict=True, ge=0, le=86_400, allow_inf_nan=False)]
+    sleep: Annotated[float, Field(strict=True, ge=0, le=86_400, allow_inf_nan=False)]  # how long, in seconds
 
 
 class Crash(Model):
     """A scripted crash of the session, with its reason."""
 
-    crash: NonEmptyText
+    crash: NonEmptyText  # the reason
 
 
 ScriptStep: TypeAlias = CallTool | Say | Sleep | Crash

@@ -10,7 +10,7 @@ from functools import lru_cache
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_LOOK_DAYS = 366 * 9  # 29 February comes again after eight years at the latest
+_LOOK_DAYS = 366 * 41  # a 29 February on one day of the week may not come for forty years
 
 EXAMPLE = '"30 2 * * *" (at 02:30 every day)'
 

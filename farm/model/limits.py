@@ -8,5 +8,5 @@ from farm.model.base import Model, PositiveCount
 class LimitSpec(Model):
     """The limits of one agent or model."""
 
-    concurrency: PositiveCount | None = None
-    starts_per_minute: PositiveCount | None = None
+    concurrency: PositiveCount | None = None  # sessions at once
+    starts_per_minute: PositiveCount | None = None  # sessions that may start in a minute

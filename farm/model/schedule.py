@@ -27,7 +27,7 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 class NotifySpec(Model):
     """Who is told, and of what."""
 
-    on: Annotated[tuple[Event, ...], Field(min_length=1)] = USUAL_EVENTS
+    on: Annotated[tuple[Event, ...], Field(min_length=1)] = USUAL_EVENTS  # which events are told
     webhook: NonEmptyText | None = None  # a URL; ${NAME} stands for a variable of beat's environment
     command: NonEmptyText | None = None  # for the shell, in the suite root
 
@@ -53,17 +53,18 @@ class NotifySpec(Model):
 class ScheduleSpec(Model):
     """A run that comes by the clock."""
 
-    cron: NonEmptyText
-    timezone: NonEmptyText = "UTC"
+    cron: NonEmptyText  # minute, hour, day of the month, month, day of the week
+    timezone: NonEmptyText = "UTC"  # of the times in cron
     paths: Annotated[tuple[NonEmptyText, ...], Field(min_length=1)]  # relative to farm.yaml
-    agent: NonEmptyText | None = None
-    model: NonEmptyText | None = None
-    trials: Annotated[PositiveCount, Field(le=1000)] | None = None
-    tags: tuple[NonEmptyText, ...] = ()
-    max_cost_usd: PositiveNumber | None = None
-    baseline: NonEmptyText = "latest"
+    agent: NonEmptyText | None = None  # as --agent
+    model: NonEmptyText | None = None  # as --model
+    trials: Annotated[PositiveCount, Field(le=1000)] | None = None  # as --trials
+    tags: tuple[NonEmptyText, ...] = ()  # as --tag
+    max_cost_usd: PositiveNumber | None = None  # as --max-cost
+    baseline: NonEmptyText = "latest"  # `latest`, `blessed`, the id of a run, or a report
+    # How long a run may take before somebody is told.
     deadline_minutes: PositiveNumber = DEFAULT_DEADLINE_MINUTES
-    notify: tuple[NotifySpec, ...] = ()
+    notify: tuple[NotifySpec, ...] = ()  # who is told, and of what
 
     @field_validator("cron")
     @classmethod

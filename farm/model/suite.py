@@ -13,14 +13,14 @@ from farm.model.messages import Message, content_text
 class Rate(Model):
     """The share of trials that must pass."""
 
-    rate: Annotated[float, Field(strict=True, gt=0, le=1)]
+    rate: Annotated[float, Field(strict=True, gt=0, le=1)]  # such as 0.8
 
 
 class Trials(Model):
     """How often a case is repeated on purpose, and how many trials must pass."""
 
-    count: Annotated[PositiveCount, Field(le=1000)] = 1
-    policy: Literal["all", "any"] | Rate = "all"
+    count: Annotated[PositiveCount, Field(le=1000)] = 1  # how often
+    policy: Literal["all", "any"] | Rate = "all"  # how many must pass
 
 
 ONE_TRIAL = Trials.model_construct()

@@ -6,21 +6,21 @@ import re
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # also the name of a directory
 
-URL_VARIABLE = "FARM_BROKER_URL"
-URL_FILE_VARIABLE = "FARM_BROKER_URL_FILE"
-STORE_VARIABLE = "FARM_STORE_URL"
-LEASE_VARIABLE = "FARM_LEASE_SECONDS"
-KEY_VARIABLE = "FARM_SIGNING_KEY"
-KEY_FILE_VARIABLE = "FARM_SIGNING_KEY_FILE"
-KEY_DAYS_VARIABLE = "FARM_SIGNING_DAYS"
-EMBEDDED_VARIABLE = "FARM_EMBEDDED"  # for a worker's eyes only: the engine that it belongs to is embedded
-AGENTS_VARIABLE = "FARM_AGENTS"
-CACHE_VARIABLE = "FARM_CACHE_DIR"
-GRACE_VARIABLE = "FARM_GRACE_SECONDS"
-SECRETS_VARIABLE = "FARM_ALLOWED_SECRETS"
-WORKER_NAME_VARIABLE = "FARM_WORKER_NAME"
-METRICS_VARIABLE = "FARM_METRICS"
-FLOWER_AUTH_VARIABLE = "FARM_FLOWER_AUTH"
+URL_VARIABLE = "FARM_BROKER_URL"  # where the broker is; without it everything happens on this machine
+URL_FILE_VARIABLE = "FARM_BROKER_URL_FILE"  # a file that holds the broker's URL, in place of FARM_BROKER_URL
+STORE_VARIABLE = "FARM_STORE_URL"  # where bundles, transcripts and reports are kept; else in the broker
+LEASE_VARIABLE = "FARM_LEASE_SECONDS"  # how long a worker may be silent before others do its trials (30)
+KEY_VARIABLE = "FARM_SIGNING_KEY"  # the key that runs are signed with, of at least 32 characters
+KEY_FILE_VARIABLE = "FARM_SIGNING_KEY_FILE"  # a file that holds the key, in place of FARM_SIGNING_KEY
+KEY_DAYS_VARIABLE = "FARM_SIGNING_DAYS"  # how old a signature may be of what a worker carries out (7)
+EMBEDDED_VARIABLE = "FARM_EMBEDDED"  # set by the farm: the worker's engine is embedded
+AGENTS_VARIABLE = "FARM_AGENTS"  # the kinds of agents that a worker serves; `farm worker --agents` sets it
+CACHE_VARIABLE = "FARM_CACHE_DIR"  # where a worker keeps unpacked workspaces
+GRACE_VARIABLE = "FARM_GRACE_SECONDS"  # how long sessions may go on when a worker has to end (30); `--grace`
+SECRETS_VARIABLE = "FARM_ALLOWED_SECRETS"  # what else of a worker's environment agents may have; `--secrets`
+WORKER_NAME_VARIABLE = "FARM_WORKER_NAME"  # what a worker is called in `farm status`; `--name`
+METRICS_VARIABLE = "FARM_METRICS"  # where a worker serves figures, such as 9100 or 0.0.0.0:9100; `--metrics`
+FLOWER_AUTH_VARIABLE = "FARM_FLOWER_AUTH"  # who may look at `farm flower`: user:password
 
 CARRY_OUT = "farm.carry_out"
 AGGREGATE = "farm.aggregate"

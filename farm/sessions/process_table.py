@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
-MARKER = "FARM_PROCESS_ID"
+MARKER = "FARM_PROCESS_ID"  # set by the farm: whose session a process is of
 GIVE_UP_AFTER_SECONDS = 15.0
 
 _LIMIT_BASE = 2**62

@@ -139,6 +139,7 @@ class Compose:
             *("--unshare-uts", "--hostname", f"{name}-{host.address.rpartition('.')[2]}"),
             *self._system(),
             *self._files(name, host, user),
+            *self._farm(),
             *("--remount-ro", "/", "--chdir", service.get("working_dir", "/")),
             *self._environment(service),
             *("--", "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"),
@@ -154,7 +155,9 @@ class Compose:
             elif path.is_dir():
                 yield from ("--ro-bind", str(path), str(path))
         yield from ("--dev", "/dev", "--proc", "/proc", "--ro-bind", str(self._hosts), "/etc/hosts")
-        # The farm as it is here, wherever that is, and where the image has it.
+
+    def _farm(self) -> Iterator[str]:
+        """Show the farm as it is here, wherever that is (in /tmp, perhaps), and where the image has it."""
         for shown in dict.fromkeys((REPOSITORY, Path(sys.prefix), Path(sys.base_prefix))):
             yield from _mounted("--ro-bind", shown, str(shown))
         yield from _mounted("--ro-bind", sys.prefix, "/opt/farm")
@@ -164,16 +167,15 @@ class Compose:
         service = self.service(name)
         for entry in service.get("tmpfs", ()):
             yield from ("--dir", "/var/lib", "--perms", "1777", "--tmpfs", entry.partition(":")[0])
-        for number, entry in enumerate(service.get("volumes", ())):
-            source, _, rest = entry.rpartition(":") if entry.count(":") == 1 else ("", "", entry)
-            if rest.endswith(":ro"):
-                source, target, _ = entry.split(":")
-                yield from _mounted("--ro-bind", (REPOSITORY / source).resolve(), target)
+        for entry in service.get("volumes", ()):
+            *source, target = entry.removesuffix(":ro").split(":")
+            if entry.endswith(":ro"):
+                yield from _mounted("--ro-bind", (REPOSITORY / source[0]).resolve(), target)
                 continue
-            volume = self._directory / (source or f"{name}-{host.address}-{number}")
+            volume = self._directory / (source[0] if source else f"{name}-{host.address}")
             volume.mkdir(exist_ok=True)
             os.chown(volume, user, user)
-            yield from _mounted("--bind", volume, rest)
+            yield from _mounted("--bind", volume, target)
         for secret in service.get("secrets", ()):
             long = secret if isinstance(secret, dict) else {"source": secret}
             file = Path(self._file["secrets"][long["source"]]["file"]).name

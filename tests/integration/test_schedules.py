@@ -293,6 +293,16 @@ def test_a_broker_that_forgot_everything_runs_no_old_night_again(nights: Nights)
     assert nights.submitted == [lost]
 
 
+def test_a_run_of_which_only_the_report_is_left_is_not_run_again(nights: Nights):
+    beat = nights.beat()
+    beat.look()
+    nights.night(beat)
+    (run_id,) = nights.submitted
+    nights.broker.ledger.forget(run_id)
+    nights.beat().look()
+    assert nights.submitted == [run_id]
+
+
 def test_a_night_that_was_missed_for_too_long_is_told_of_and_not_run(nights: Nights):
     nights.write_farm_file()
     weekly = (nights.root / "farm.yaml").read_text().replace("30 2 * * *", "30 2 * * sun")

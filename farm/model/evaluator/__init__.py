@@ -68,7 +68,7 @@ class Threshold(Model):
     """The share of members that pass must reach a threshold."""
 
     type: Literal["threshold"] = "threshold"
-    threshold: Score
+    threshold: Score  # the share that must pass
 
 
 Aggregator = Annotated[
@@ -82,8 +82,8 @@ class CompositeSpec(EvaluatorBase):
     passing_score: ClassVar[float] = 0.8
 
     type: Literal["composite"] = "composite"
-    evaluators: Annotated[tuple["EvaluatorSpec", ...], Field(min_length=1)]
-    aggregator: Aggregator = Field(default_factory=WeightedAverage)
+    evaluators: Annotated[tuple["EvaluatorSpec", ...], Field(min_length=1)]  # its members
+    aggregator: Aggregator = Field(default_factory=WeightedAverage)  # how the members' verdicts become one
 
     @model_validator(mode="after")
     def _weights_name_members(self) -> Self:

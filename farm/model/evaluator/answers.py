@@ -12,35 +12,35 @@ class ContainsSpec(EvaluatorBase):
     """The final text contains a text."""
 
     type: Literal["contains", "icontains"]
-    value: NonEmptyText
+    value: NonEmptyText  # the text
 
 
 class ContainsSeveralSpec(EvaluatorBase):
     """The final text contains any, or all, of several texts."""
 
     type: Literal["contains_any", "icontains_any", "contains_all", "icontains_all"]
-    value: OneOrMoreTexts
+    value: OneOrMoreTexts  # the texts
 
 
 class EqualsSpec(EvaluatorBase):
     """The final text is this text, but for white space around it."""
 
     type: Literal["equals"] = "equals"
-    value: str
+    value: str  # the text
 
 
 class RegexSpec(EvaluatorBase):
     """A regular expression (RE2) is found in the final text."""
 
     type: Literal["regex"] = "regex"
-    value: Regex
+    value: Regex  # the expression
 
 
 class AffixSpec(EvaluatorBase):
     """The final text starts, or ends, with a text."""
 
     type: Literal["starts_with", "ends_with"]
-    value: NonEmptyText
+    value: NonEmptyText  # the text
 
 
 class IsJsonSpec(EvaluatorBase):
@@ -49,6 +49,7 @@ class IsJsonSpec(EvaluatorBase):
     type: Literal["is_json"] = "is_json"
     model_config = ConfigDict(populate_by_name=True)
 
+    # A JSON Schema, or the path of one.
     json_schema: dict[str, JsonValue] | bool | None = Field(default=None, alias="schema")
 
 
@@ -56,12 +57,12 @@ class AccurateField(Model):
     """One field of a structured answer."""
 
     path: NonEmptyText  # invoice.lines[0].amount
-    match: Literal["exact", "numeric_tolerance", "date"] = "exact"
-    required: Flag = False
-    weight: NonNegativeNumber = 1.0
-    tolerance: NonNegativeNumber = 0.0
-    relative: Flag = False
-    formats: tuple[NonEmptyText, ...] = ()
+    match: Literal["exact", "numeric_tolerance", "date"] = "exact"  # how values are compared
+    required: Flag = False  # the score is 0 if the answer lacks this field
+    weight: NonNegativeNumber = 1.0  # share in the score
+    tolerance: NonNegativeNumber = 0.0  # how far numbers may be apart
+    relative: Flag = False  # the tolerance is a share of the expected number
+    formats: tuple[NonEmptyText, ...] = ()  # how the answer writes dates, such as DD/MM/YYYY
 
 
 class FieldAccuracySpec(EvaluatorBase):
@@ -70,5 +71,7 @@ class FieldAccuracySpec(EvaluatorBase):
     passing_score: ClassVar[float] = 0.8
 
     type: Literal["field_accuracy"] = "field_accuracy"
+    # What is compared with the expected answer.
     fields: Annotated[tuple[AccurateField, ...], Field(min_length=1)]
+    # How the fields become a score.
     aggregation: Literal["weighted_average", "all_or_nothing"] = "weighted_average"

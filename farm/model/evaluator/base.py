@@ -88,9 +88,9 @@ class EvaluatorBase(Model):
     passing_score: ClassVar[float] = 1.0
 
     type: str
-    name: NonEmptyText | None = None
+    name: NonEmptyText | None = None  # what people read in reports; made from the rest if absent
     weight: NonNegativeNumber = 1.0  # share in the case's score
-    # False: advisory, can't fail the case. A number: the passing score. None and true differ only in a
+    # False: advisory, can't fail the case. A number: the passing score. Absent and true differ only in a
     # composite, which a member that says `required: true` fails alone.
     required: RequiredScore | None = None
     negate: Flag = False  # pass where it would fail

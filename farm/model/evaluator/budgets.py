@@ -26,9 +26,9 @@ class TokenUsageSpec(EvaluatorBase):
     """The session used no more tokens than this."""
 
     type: Literal["token_usage"] = "token_usage"
-    max_total: Count | None = None
-    max_input: Count | None = None
-    max_output: Count | None = None
+    max_total: Count | None = None  # input and output
+    max_input: Count | None = None  # what came from a cache included
+    max_output: Count | None = None  # what was answered
 
     @model_validator(mode="after")
     def _bounds_something(self) -> Self:
@@ -41,13 +41,13 @@ class ExecutionMetricsSpec(EvaluatorBase):
     """The session kept within several budgets at once; the score is the share that it kept."""
 
     type: Literal["execution_metrics"] = "execution_metrics"
-    max_tool_calls: Count | None = None
-    max_llm_calls: Count | None = None
-    max_tokens: Count | None = None
-    max_cost_usd: NonNegativeNumber | None = None
-    max_duration_ms: PositiveNumber | None = None
+    max_tool_calls: Count | None = None  # of all tools
+    max_llm_calls: Count | None = None  # answers of the model
+    max_tokens: Count | None = None  # input and output
+    max_cost_usd: NonNegativeNumber | None = None  # of the session
+    max_duration_ms: PositiveNumber | None = None  # of the session
     target_exploration_ratio: Score | None = None  # share of read-only tool calls
-    exploration_tolerance: Score = 0.2
+    exploration_tolerance: Score = 0.2  # how far the ratio may be off
 
     @model_validator(mode="after")
     def _bounds_something(self) -> Self:

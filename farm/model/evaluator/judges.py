@@ -55,25 +55,26 @@ Samples = Annotated[PositiveCount, Field(le=99)]  # how often a judge is asked; 
 class StdoutReview(Model):
     """Criteria in words, graded 1 to 10 by an LLM."""
 
-    review: NonEmptyText
-    threshold: Annotated[Number, Field(ge=1, le=10)] = 7
-    model: NonEmptyText | None = None
-    agent: NonEmptyText | None = None
-    samples: Samples = 1
+    review: NonEmptyText  # the criteria, in words
+    threshold: Annotated[Number, Field(ge=1, le=10)] = 7  # the grade that passes
+    model: NonEmptyText | None = None  # of the judge
+    agent: NonEmptyText | None = None  # who judges
+    samples: Samples = 1  # how often the judge is asked; the median counts
 
 
 class StdoutReviewSpec(EvaluatorBase):
     """An LLM grades the agent's final text against criteria in words."""
 
     type: Literal["stdout_review"] = "stdout_review"
-    stdout: StdoutReview
+    stdout: StdoutReview  # the review
 
 
 class ScoreRange(Model):
     """What a band of scores means to the judge."""
 
+    # Lowest and highest.
     score_range: tuple[Annotated[Number, Field(ge=0, le=10)], Annotated[Number, Field(ge=0, le=10)]]
-    outcome: NonEmptyText
+    outcome: NonEmptyText  # what such a score means
 
     @model_validator(mode="after")
     def _low_before_high(self) -> Self:
@@ -85,12 +86,12 @@ class ScoreRange(Model):
 class Rubric(Model):
     """One criterion of an LLM judge."""
 
-    id: NonEmptyText | None = None
-    outcome: NonEmptyText | None = None
-    weight: NonNegativeNumber = 1.0
-    required: Flag = False
-    required_min_score: Annotated[Number, Field(ge=0, le=10)] | None = None
-    score_ranges: tuple[ScoreRange, ...] = ()
+    id: NonEmptyText | None = None  # what it is called in the verdict
+    outcome: NonEmptyText | None = None  # the criterion, in words
+    weight: NonNegativeNumber = 1.0  # share in the score
+    required: Flag = False  # if it is not satisfied, the score is 0
+    required_min_score: Annotated[Number, Field(ge=0, le=10)] | None = None  # graded below it, the score is 0
+    score_ranges: tuple[ScoreRange, ...] = ()  # what grades from 0 to 10 mean
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -113,10 +114,10 @@ class LlmJudgeSpec(EvaluatorBase):
 
     type: Literal["llm_judge"] = "llm_judge"
     prompt: NonEmptyText | None = None  # a template, in the file or beside it; without: the case's outcome
-    rubrics: tuple[RubricEntry, ...] = ()
-    model: NonEmptyText | None = None
-    agent: NonEmptyText | None = None
-    samples: Samples = 1
+    rubrics: tuple[RubricEntry, ...] = ()  # criteria, each graded by itself
+    model: NonEmptyText | None = None  # of the judge
+    agent: NonEmptyText | None = None  # who judges
+    samples: Samples = 1  # how often the judge is asked; the median counts
 
     @model_validator(mode="after")
     def _some_rubric_counts(self) -> Self:
@@ -134,5 +135,5 @@ class CodeJudgeSpec(EvaluatorBase):
     command: NonEmptyText | Annotated[tuple[str, ...], Field(min_length=1)]  # for the shell, or argv
     cwd: str | None = None  # as written: relative to the test file; once loaded: to the suite root
     files: tuple[NonEmptyText, ...] = ()  # what the judge needs, beside what its command names
-    timeout_seconds: PositiveNumber = 60.0
-    config: dict[str, JsonValue] = {}
+    timeout_seconds: PositiveNumber = 60.0  # of the program
+    config: dict[str, JsonValue] = {}  # given to the program; every unknown key is put in as well

@@ -29,17 +29,18 @@ class ToolCallSpec(EvaluatorBase):
     """Which calls of a tool must, or must not, be made."""
 
     type: Literal["tool_call"] = "tool_call"
-    tool: ToolName
-    called: Flag | None = None
-    params: Params = Field(default_factory=dict)
-    call_count: Count | None = None
-    min_calls: Count | None = None
-    max_calls: Count | None = None
-    called_after: ToolName | None = None
-    called_before: ToolName | None = None
+    tool: ToolName  # the tool's name
+    called: Flag | None = None  # true: at least one call; false: none
+    params: Params = Field(default_factory=dict)  # what a call's input must match to be counted
+    call_count: Count | None = None  # so many calls
+    min_calls: Count | None = None  # at least so many
+    max_calls: Count | None = None  # at most so many
+    called_after: ToolName | None = None  # some call comes after one of this tool
+    called_before: ToolName | None = None  # some call comes before one of this tool
+    # By number, from 1: what that call's input must match.
     nth_call_params: dict[PositiveIndex, Params] = Field(default_factory=dict)
-    first_call_params: Params | None = None
-    last_call_params: Params | None = None
+    first_call_params: Params | None = None  # what the first call's input must match
+    last_call_params: Params | None = None  # what the last call's input must match
 
     @model_validator(mode="after")
     def _bounds_agree(self) -> Self:
@@ -71,10 +72,11 @@ class ToolCallSpec(EvaluatorBase):
 class ExpectedToolCall(Model):
     """One step of an expected trajectory."""
 
-    tool: ToolName
+    tool: ToolName  # its name
     args: JsonValue = "any"  # "any", or what the call's input must have
+    # How the input is compared; the evaluator's own if absent.
     args_match: Literal["exact", "superset", "subset", "ignore"] | None = None
-    max_duration_ms: PositiveNumber | None = None
+    max_duration_ms: PositiveNumber | None = None  # how long the call may take
 
     @model_validator(mode="after")
     def _args_are_a_mapping(self) -> Self:
@@ -87,9 +89,11 @@ class ToolTrajectorySpec(EvaluatorBase):
     """The way a session took through its tools."""
 
     type: Literal["tool_trajectory"] = "tool_trajectory"
+    # How the calls are compared with what is expected.
     mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
-    minimums: dict[ToolName, Count] = {}
-    expected: tuple[ExpectedToolCall, ...] | None = None
+    minimums: dict[ToolName, Count] = {}  # for any_order: how often each tool is called at least
+    expected: tuple[ExpectedToolCall, ...] | None = None  # the steps
+    # For steps that set none; superset if absent.
     args_match: Literal["exact", "superset", "subset", "ignore"] | None = None
 
     @model_validator(mode="after")

@@ -12,16 +12,16 @@ class FileExistsSpec(EvaluatorBase):
     """A file (or a match of a glob) is in the workspace after the session."""
 
     type: Literal["file_exists"] = "file_exists"
-    path: WorkspacePath
+    path: WorkspacePath  # a path or glob
 
 
 class FileContainsSpec(EvaluatorBase):
     """A file in the workspace contains a text, or a match of a regular expression."""
 
     type: Literal["file_contains"] = "file_contains"
-    path: WorkspacePath
-    value: NonEmptyText | None = None
-    pattern: Regex | None = None
+    path: WorkspacePath  # a path or glob
+    value: NonEmptyText | None = None  # a text
+    pattern: Regex | None = None  # a regular expression
 
     @model_validator(mode="after")
     def _one_of_value_and_pattern(self) -> Self:
