@@ -30,7 +30,7 @@ _SWITCHES = {
 }
 # Linux takes no longer argument than 128 KiB.
 _MAX_ARGUMENT_BYTES = 100_000
-# Of a session that may only answer: the CLI's own, for a programmer with tools, is long and would be paid for.
+# Of a session that may only answer: the CLI's own, for one with tools, is long and would be paid for.
 _ANSWER_ONLY = "Answer what you are asked. You have no tools to work with."
 
 

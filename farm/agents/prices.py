@@ -21,7 +21,7 @@ _HAIKU_5_5 = Price(input=0.1, output=0.5, cache_write=0.125, cache_read=0.01)
 _FABLE_5 = Price(input=10.0, output=50.0, cache_write=12.5, cache_read=1.0)
 _FABLE_5_1 = Price(input=10.0, output=50.0, cache_write=12.5, cache_read=0.25)
 
-# For caches of five minutes, as known to this version: what is asked may change, and farm.yaml's `prices` win.
+# For caches of five minutes, as known to this version: they may change, and farm.yaml's `prices` win.
 LIST_PRICES: Mapping[str, Price] = {
     "claude-fable-5": _FABLE_5,
     "claude-fable-5-1": _FABLE_5_1,

@@ -11,7 +11,7 @@ from farm.model.report import SuiteReport
 from farm.queue.baselines import bless, blessed_runs, opened_report
 from farm.queue.history import known_archive
 from farm.reporting.summarize import is_incomplete
-from farm.reporting.terminal import safe, totals_text
+from farm.reporting.terminal import safe_line, totals_text
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -43,9 +43,10 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         echo(json.dumps(_as_json(head), indent=2))
     else:
-        echo(f"run {_line(head.run_id)} is blessed for {_line(head.suite)}: {totals_text(head.totals)}")
+        run = f"run {safe_line(head.run_id)} is blessed for {safe_line(head.suite)}"
+        echo(f"{run}: {totals_text(head.totals)}")
     if is_incomplete(head):
-        retry = f"`farm retry {_line(head.run_id)} --errored` and bless it again"
+        retry = f"`farm retry {safe_line(head.run_id)} --errored` and bless it again"
         echo(f"some of its cases were not judged, so nothing can be compared with them; {retry}", err=True)
     return 0
 
@@ -55,7 +56,7 @@ def _show(heads: list[SuiteReport], *, as_json: bool) -> int:
         echo(json.dumps([_as_json(head) for head in heads], indent=2))
         return 0
     for head in heads:
-        echo(f"{_line(head.suite)}  {_line(head.run_id)}  {totals_text(head.totals)}")
+        echo(f"{safe_line(head.suite)}  {safe_line(head.run_id)}  {totals_text(head.totals)}")
     if not heads:
         echo("no run is blessed; `farm bless RUN` does that", err=True)
     return 0
@@ -68,7 +69,3 @@ def _as_json(head: SuiteReport) -> dict[str, object]:
         "started_at": head.started_at,
         "totals": head.totals.model_dump(mode="json"),
     }
-
-
-def _line(text: str) -> str:
-    return safe(text).replace("\n", " ")

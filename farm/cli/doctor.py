@@ -20,7 +20,7 @@ from farm.queue.examining import examine_broker, examine_server, examine_store
 from farm.queue.finding import reachable_broker
 from farm.queue.names import KEY_VARIABLE
 from farm.queue.submit import check_keys
-from farm.reporting.terminal import safe
+from farm.reporting.terminal import safe_line
 from farm.sessions.sandbox import sandbox_availability
 
 _LEAST_FREE_BYTES = 2**30
@@ -53,7 +53,7 @@ def run(arguments: Namespace) -> int:
         findings.append(finding)
         if not arguments.json:
             mark = paint("✓", "green") if finding.works else paint("✗", "red" if finding.needed else "yellow")
-            echo(f"{mark} {finding.name}: {safe(finding.said)}".replace("\n", " "))
+            echo(f"{mark} {finding.name}: {safe_line(finding.said)}")
     if arguments.json:
         echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     return 3 if any(finding.needed and not finding.works for finding in findings) else 0

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from farm.cli.options import complain, echo, given, painter
+from farm.cli.options import add_limit_option, complain, echo, given, painter
 from farm.errors import UsageError
 from farm.model.report import SuiteReport, Totals
 from farm.model.verdict import Outcome
 from farm.queue.history import PastCase, known_archive, past_cases, past_runs
-from farm.reporting.terminal import Paint, clock, safe, totals_text
+from farm.reporting.terminal import Paint, clock, safe_line, totals_text
 
-_DEFAULT_LIMIT = 20
 _COLORS: dict[Outcome, str] = {"passed": "green", "failed": "red"}
 
 
@@ -22,7 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("case", nargs="?", type=given, metavar="CASE", help="the id of a case; else all runs")
     parser.add_argument("--suite", type=given, metavar="NAME", help="only runs of this suite")
-    parser.add_argument("--limit", type=_limit, default=_DEFAULT_LIMIT, metavar="N", help="show so many (20)")
+    add_limit_option(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -45,7 +44,7 @@ def _show_runs(arguments: Namespace) -> int:
     for line in _aligned([_run_cells(head, paint) for head in heads]):
         echo(line)
     if not heads:
-        of_suite = f" of {_line(arguments.suite)}" if arguments.suite else ""
+        of_suite = f" of {safe_line(arguments.suite)}" if arguments.suite else ""
         echo(f"no run{of_suite} is over", err=True)
     return 0
 
@@ -68,8 +67,8 @@ def _run_cells(head: SuiteReport, paint: Paint) -> list[str]:
     state = "" if head.state == "complete" else f" ({head.state.replace('_', ' ')})"
     return [
         _moment(head),
-        _line(head.run_id),
-        _line(head.suite),
+        safe_line(head.run_id),
+        safe_line(head.suite),
         "-" if rate is None else f"{rate:.0%}",
         "-" if totals.cost_usd is None else f"${totals.cost_usd:.2f}",
         "-" if head.duration_ms is None else clock(head.duration_ms / 1000),
@@ -139,10 +138,10 @@ def _case_cells(past: PastCase, flip: Outcome | None, paint: Paint) -> list[str]
     outcome = case.outcome
     return [
         _moment(past.run),
-        _line(past.run.run_id),
+        safe_line(past.run.run_id),
         "-" if case.score is None else f"{case.score:.2f}",
-        _line(case.agent),
-        _line(case.model or "-"),
+        safe_line(case.agent),
+        safe_line(case.model or "-"),
         paint(outcome, _COLORS.get(outcome, "yellow")) + "".join(f", {note}" for note in notes),
     ]
 
@@ -155,14 +154,4 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _moment(head: SuiteReport) -> str:
-    return _line(head.started_at[:16].replace("T", " "))
-
-
-def _line(text: str) -> str:
-    return safe(text).replace("\n", " ")
-
-
-def _limit(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text} is not a whole number above 0")
-    return int(text)
+    return safe_line(head.started_at[:16].replace("T", " "))

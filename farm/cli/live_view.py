@@ -23,7 +23,7 @@ from farm.cli.view import PlainView
 from farm.model.report import CaseReport
 from farm.queue.following import Update
 from farm.queue.ledger import Running
-from farm.reporting.terminal import clock, safe
+from farm.reporting.terminal import clock, safe_line
 
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _ERASE_BELOW = "\x1b[J"
@@ -182,7 +182,7 @@ def picture(update: Update, pace: Pace, size: os.terminal_size, now: float) -> l
 
 def _name(running: Running) -> str:
     trial = f" #{running.job.trial}" if running.job.trial > 1 else ""
-    return safe(running.job.case_id).replace("\n", " ") + trial
+    return safe_line(running.job.case_id) + trial
 
 
 def _running_line(running: Running, name: str, width: int, spin: str, now: float) -> Text:
@@ -192,7 +192,7 @@ def _running_line(running: Running, name: str, width: int, spin: str, now: float
     line.append_text(shown)
     line.append(f"  {clock(now - running.started_at_ms / 1000)}", style="dim")
     if running.note:
-        line.append(f"  {safe(running.note)}".replace("\n", " "), style="default")
+        line.append(f"  {safe_line(running.note)}", style="default")
     return line
 
 

@@ -123,6 +123,19 @@ def positive_number(text: str) -> float:
     return value
 
 
+def add_limit_option(parser: argparse.ArgumentParser) -> None:
+    """Declare how many of a long list are shown."""
+    parser.add_argument(
+        "--limit", type=_positive_count, default=20, metavar="N", help="show so many (default: 20)"
+    )
+
+
+def _positive_count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
+    return int(text)
+
+
 def given(text: str) -> str:
     """Take an argument that must not be empty, as that of an unset variable is."""
     if not text:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from farm.cli.options import echo, given, painter
+from farm.cli.options import add_limit_option, echo, given, painter
 from farm.errors import FarmError
 from farm.model.report import Totals
 from farm.model.verdict import Outcome
@@ -28,9 +28,8 @@ from farm.queue.finding import (
 from farm.queue.following import pauses_of, trial_outcomes, unserved_kinds
 from farm.queue.ledger import Running, RunStatus, WorkerRecord
 from farm.reporting.json import read_head
-from farm.reporting.terminal import Paint, age, clock, outcomes_text, safe
+from farm.reporting.terminal import Paint, age, clock, outcomes_text, safe_line
 
-_DEFAULT_LIMIT = 20
 _COLORS = {
     "running": "cyan",
     "aggregating": "cyan",
@@ -46,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "run", nargs="?", type=given, metavar="RUN", help="the id of a run; else all are listed"
     )
-    parser.add_argument("--limit", type=_limit, default=_DEFAULT_LIMIT, metavar="N", help="list so many (20)")
+    add_limit_option(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -146,7 +145,7 @@ def _row_line(row: Row, paint: Paint) -> str:
         came_of_it = outcomes_text(_case_outcomes(row.cases), paint)
     else:
         came_of_it = "" if row.total is None else f"{row.done}/{row.total} trials"
-    suite = safe(row.suite or "").replace("\n", " ")
+    suite = safe_line(row.suite or "")
     return f"{row.run_id}  {state}  {ago:>10}  {suite}  {came_of_it}".rstrip()
 
 
@@ -255,7 +254,7 @@ def _lines(facts: Facts, paint: Paint, now: float) -> Iterator[str]:
     until = (status.closed_at_ms / 1000) if status.closed_at_ms else now
     took = clock(until - status.created_at_ms / 1000)
     state = paint(facts.state, _COLORS.get(facts.state, "red"))
-    yield f"run {status.run_id} of {_line(status.fields.get('suite', ''))}: {state}, {took}"
+    yield f"run {status.run_id} of {safe_line(status.fields.get('suite', ''))}: {state}, {took}"
     ended = outcomes_text(facts.outcomes, paint)
     waiting = status.total - status.done - len(facts.sessions)
     more = [f"{len(facts.sessions)} running"] if facts.sessions else []
@@ -267,20 +266,24 @@ def _lines(facts: Facts, paint: Paint, now: float) -> Iterator[str]:
     for session in facts.sessions:
         trial = f" #{session.job.trial}" if session.job.trial > 1 else ""
         since = clock(now - session.started_at_ms / 1000)
-        doing = f"  {_line(session.note)}" if session.note else ""
-        yield f"  {_line(session.job.case_id)}{trial}  {since}{doing}  on {_line(session.worker)}"
+        doing = f"  {safe_line(session.note)}" if session.note else ""
+        yield f"  {safe_line(session.job.case_id)}{trial}  {since}{doing}  on {safe_line(session.worker)}"
     if status.trouble:
-        yield paint(f"its report can't be written: {_line(status.trouble)}", "yellow")
+        yield paint(f"its report can't be written: {safe_line(status.trouble)}", "yellow")
     if facts.workers:
         yield "workers:"
     for worker in facts.workers:
-        yield f"  {_line(worker.name)}: {worker.concurrency} at once; {_line(', '.join(worker.agents))}"
+        agents = safe_line(", ".join(worker.agents))
+        yield f"  {safe_line(worker.name)}: {worker.concurrency} at once; {agents}"
     if facts.unserved:
         kinds = ",".join(facts.unserved)
-        yield paint(f"no living worker serves {_line(kinds)}", "yellow") + f": `farm worker --agents {kinds}`"
+        yield (
+            paint(f"no living worker serves {safe_line(kinds)}", "yellow")
+            + f": `farm worker --agents {kinds}`"
+        )
     for service, wait_ms in facts.pauses.items():
         wait = f"nobody starts a session of it for {clock(wait_ms / 1000)}"
-        yield paint(f"{_line(service)} is busy", "yellow") + f": {wait}"
+        yield paint(f"{safe_line(service)} is busy", "yellow") + f": {wait}"
     yield _how_to_go_on(facts)
 
 
@@ -316,13 +319,3 @@ def _how_to_go_on(facts: Facts) -> str:
     retry = [f"--{outcome}" for outcome in ("errored", "failed") if facts.outcomes.get(outcome)]
     again = f"; `farm retry {run_id} {' '.join(retry)}` tries again" if retry else ""
     return f"`farm report {run_id}` shows its results{again}"
-
-
-def _line(text: str) -> str:
-    return safe(text).replace("\n", " ")
-
-
-def _limit(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text} is not a whole number above 0")
-    return int(text)

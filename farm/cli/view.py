@@ -11,7 +11,7 @@ from typing import Protocol
 from farm.cli.options import echo, painter
 from farm.model.report import CaseReport
 from farm.queue.following import Update
-from farm.reporting.terminal import case_lines, safe
+from farm.reporting.terminal import case_lines, safe_line
 
 
 class View(Protocol):
@@ -69,11 +69,11 @@ class PlainView:
     def tell(self, lines: Sequence[str]) -> None:
         """Show tool calls, if somebody wants to see them."""
         for line in lines if self.verbose else ():
-            self._write(f"  · {_one_line(line)}", err=self.quiet)
+            self._write(f"  · {safe_line(line)}", err=self.quiet)
 
     def say(self, text: str) -> None:
         """Tell something that is no result."""
-        self._write(_one_line(text), err=True)
+        self._write(safe_line(text), err=True)
 
     def _write(self, line: str, *, err: bool = False) -> None:
         echo(line, err=err)
@@ -94,7 +94,3 @@ def open_view(*, verbose: bool, quiet: bool) -> Iterator[View]:
 
 def _is_watched() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
-
-
-def _one_line(text: str) -> str:
-    return safe(text).replace("\n", " ")

@@ -11,7 +11,7 @@ from textwrap import indent
 from farm.model.messages import ToolCall
 from farm.model.patterns import text_of
 from farm.model.transcript import Transcript, WorkspaceChanges
-from farm.reporting.terminal import Paint, plain, safe
+from farm.reporting.terminal import Paint, plain, safe, safe_line
 
 _MAX_LINES = 10
 
@@ -28,17 +28,17 @@ def session_lines(transcript: Transcript, paint: Paint = plain) -> Iterator[str]
     if transcript.workspace_changes is not None:
         yield from _change_lines(transcript.workspace_changes)
     for denial in transcript.permission_denials:
-        yield paint(f"Denied: {_one_line(denial.tool)}({_one_line(text_of(denial.input))})", "yellow")
+        yield paint(f"Denied: {safe_line(denial.tool)}({safe_line(text_of(denial.input))})", "yellow")
     yield ", ".join(_figures(transcript))
 
 
 def _call_lines(number: int, call: ToolCall, paint: Paint) -> Iterator[str]:
     by = " (subagent)" if call.parent_id is not None else ""
     took = "" if call.duration_ms is None else f"  {call.duration_ms / 1000:.2f} s"
-    yield f"  {number}. {paint(_one_line(call.tool), 'cyan')}{by}{took}"
+    yield f"  {number}. {paint(safe_line(call.tool), 'cyan')}{by}{took}"
     if isinstance(call.input, dict):
         for name, value in call.input.items():
-            yield from _value_lines(f"{_one_line(name)}: ", text_of(value))
+            yield from _value_lines(f"{safe_line(name)}: ", text_of(value))
     elif call.input is not None:
         yield from _value_lines("", text_of(call.input))
     if call.output is not None:
@@ -64,13 +64,13 @@ def _change_lines(changes: WorkspaceChanges) -> Iterator[str]:
     yield "Changed files:"
     for mark, paths in (("+", changes.added), ("~", changes.modified), ("-", changes.deleted)):
         for path in paths:
-            yield f"  {mark} {_one_line(path)}"
+            yield f"  {mark} {safe_line(path)}"
 
 
 def _figures(transcript: Transcript) -> Iterator[str]:
-    yield _one_line(" ".join(filter(None, (transcript.agent, transcript.agent_version))))
+    yield safe_line(" ".join(filter(None, (transcript.agent, transcript.agent_version))))
     if transcript.model:
-        yield _one_line(transcript.model)
+        yield safe_line(transcript.model)
     if transcript.num_turns is not None:
         yield f"{transcript.num_turns} turn{'s' * (transcript.num_turns != 1)}"
     if transcript.usage is not None:
@@ -79,7 +79,3 @@ def _figures(transcript: Transcript) -> Iterator[str]:
         yield f"${transcript.cost_usd:.4f}"
     if transcript.duration_ms is not None:
         yield f"{transcript.duration_ms / 1000:.1f} s"
-
-
-def _one_line(text: str) -> str:
-    return safe(text).replace("\n", " ")

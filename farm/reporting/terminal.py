@@ -38,6 +38,11 @@ def safe(text: str) -> str:
     return "\n".join(_safe_line(line) for line in text.split("\n"))
 
 
+def safe_line(text: str) -> str:
+    """Show a text of whatever lines as one."""
+    return safe(text).replace("\n", " ")
+
+
 def _safe_line(line: str) -> str:
     if not line.isprintable():
         line = "".join(char if _harmless(char) else _escape(char) for char in line)
@@ -62,7 +67,7 @@ def tool_call_line(call: ToolCall) -> str:
         )
     shown = arguments if len(arguments) <= 120 else arguments[:120] + "…"
     by = "subagent: " if call.parent_id is not None else ""
-    return safe(f"{by}{call.tool}({shown})" + (" failed" if call.is_error else "")).replace("\n", " ")
+    return safe_line(f"{by}{call.tool}({shown})" + (" failed" if call.is_error else ""))
 
 
 def verdict_lines(verdict: Verdict, paint: Paint = plain) -> Iterator[str]:
