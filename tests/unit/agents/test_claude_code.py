@@ -308,9 +308,7 @@ class TestReading:
             assert "0123" not in record
             assert "[ANTHROPIC_API_KEY]" in record
 
-    def test_a_secret_that_comes_in_two_pieces_is_in_no_part_of_the_record(
-        self, run, monkeypatch, workspace
-    ):
+    def test_a_secret_that_comes_in_two_pieces_is_in_no_part_of_the_record(self, run, monkeypatch, workspace):
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-0123")
         seen: list[ToolCall] = []
         first, second = call("a", command="echo sk-secret-0123").split("ret-")
