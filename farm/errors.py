@@ -61,7 +61,8 @@ class SessionError(FarmError):
 
     `kind` names the cause for reports (`timeout`, `crashed`, `setup_failed`, …);
     `retryable` says whether another attempt can end differently;
-    `retry_after_seconds` when, if the service that failed said so.
+    `retry_after_seconds` when, if the service that failed said so;
+    `cost_usd` what it cost all the same, if that is known.
     """
 
     exit_code = 3
@@ -73,6 +74,7 @@ class SessionError(FarmError):
         self.kind = kind
         self.retryable = retryable
         self.retry_after_seconds = retry_after_seconds
+        self.cost_usd: float | None = None
 
 
 class EvaluatorError(FarmError):

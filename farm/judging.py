@@ -21,7 +21,7 @@ from farm.model.job import JudgePlan
 from farm.model.messages import Message
 from farm.model.prices import Price
 from farm.model.suite import Case
-from farm.model.transcript import Transcript
+from farm.model.transcript import Usage
 from farm.sessions.process import check_not_stopped
 from farm.sessions.sandbox import Sandbox, choose_sandbox
 from farm.sessions.trial_directories import TrialDirectories
@@ -39,15 +39,15 @@ class JudgeCosts:
     output_tokens: int | None = None
     unknown_costs: int = 0
 
-    def add(self, transcript: Transcript | None) -> None:
-        """Count one session; None: it failed, and nobody knows what it cost."""
-        if transcript is None or transcript.cost_usd is None:
+    def add(self, cost_usd: float | None, usage: Usage | None) -> None:
+        """Count one session; None: nobody knows."""
+        if cost_usd is None:
             self.unknown_costs += 1
         else:
-            self.cost_usd = (self.cost_usd or 0.0) + transcript.cost_usd
-        if transcript is not None and transcript.usage is not None:
-            self.input_tokens = (self.input_tokens or 0) + transcript.usage.total_input_tokens
-            self.output_tokens = (self.output_tokens or 0) + transcript.usage.output_tokens
+            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
+        if usage is not None:
+            self.input_tokens = (self.input_tokens or 0) + usage.total_input_tokens
+            self.output_tokens = (self.output_tokens or 0) + usage.output_tokens
 
     def figures(self) -> dict[str, object]:
         """Give what a trial's report shows of it."""
@@ -78,11 +78,14 @@ class Judges:
         if plan is None:
             raise EvaluatorError(f'the plan of this trial has no judge "{question.agent or "by default"}"')
         check_not_stopped(self.stop)
-        transcript: Transcript | None = None
+        cost_usd: float | None = None
+        usage: Usage | None = None
         try:
             with open_workspace(directories=self.directories) as workspace:
                 transcript = AGENTS[plan.spec.kind].run(self._session(plan, question, workspace))
+            cost_usd, usage = transcript.cost_usd, transcript.usage
         except SessionError as error:
+            cost_usd = error.cost_usd
             raise SessionError(
                 error.kind,
                 f'agent "{plan.agent}": {error}',
@@ -92,7 +95,7 @@ class Judges:
         except FarmError as error:
             raise SessionError("workspace_failed", str(error), retryable=False) from error
         finally:
-            self.costs.add(transcript)
+            self.costs.add(cost_usd, usage)
         check_not_stopped(self.stop)
         return Answer(transcript.final_text, plan.agent, transcript.model)
 

@@ -45,7 +45,7 @@ def claude_cli() -> Path:
     return CLAUDE
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is there, no other test could run an event loop
 def browser() -> Iterator[Browser]:
     """Give a real Chromium without a screen; skip without it, but not in CI."""
     from playwright.sync_api import sync_playwright

@@ -123,7 +123,11 @@ async def _connect(spec: AnthropicSpec, secrets: Mapping[str, str]) -> Any:
     options: dict[str, Any] = {"base_url": base_url, "max_retries": spec.max_retries, **credential}
     if urlsplit(base_url).hostname in _LOOPBACK:  # no proxy leads there
         options["http_client"] = DefaultAsyncHttpxClient(trust_env=False, mounts={"all://": None})
-    return AsyncAnthropic(**options)
+    client: Any = AsyncAnthropic(**options)
+    # ANTHROPIC_CUSTOM_HEADERS, which would go to whatever API an agent names. To omit them one by one, as the
+    # SDK allows, would omit its own of the same names.
+    client._custom_headers = {}
+    return client
 
 
 def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:

@@ -13,6 +13,7 @@ from farm.agents.anthropic_api import API_KEY, sdk_version
 from farm.agents.anthropic_client import AnthropicClient
 from farm.agents.anthropic_request import attachments_directory, make_request
 from farm.agents.anthropic_tools import tool_definitions
+from farm.agents.api_errors import BUSY_ERRORS
 from farm.agents.base import Session
 from farm.agents.claude_stream import add_usage
 from farm.agents.prices import cost_usd, is_priced
@@ -33,6 +34,8 @@ _CUT_OFF = {
     "model_context_window_exceeded": "the conversation became longer than the model can read",
     "refusal": "the model refused to answer",
 }
+# What the API turned away costs nothing.
+_UNPAID = ("bad_request", "authentication", *BUSY_ERRORS)
 
 
 @dataclass
@@ -45,6 +48,7 @@ class Loop:
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
     answered_by: str | None = None
+    is_charged: bool = True  # False: there is a request of which nobody knows what it cost
 
     def __post_init__(self) -> None:
         session = self.session
@@ -59,9 +63,19 @@ class Loop:
     def run(self) -> Transcript:
         """Take turns with the model."""
         self._check_before()
+        try:
+            self._take_turns()
+            return self._transcript()
+        except SessionError as error:
+            if self.is_charged or error.kind in _UNPAID:
+                error.cost_usd = self.cost_usd
+            raise
+
+    def _take_turns(self) -> None:
         request = make_request(self.session, self.spec, self.model)
         with AnthropicClient(self.session, self.secrets, self.redaction) as client:
             while True:
+                self.is_charged = False
                 answer = client.ask(request)
                 uses = self._take(answer)
                 if not uses and answer.get("stop_reason") != "pause_turn":
@@ -71,7 +85,6 @@ class Loop:
                 if uses:
                     results = self._use_tools(uses, client)
                     request["messages"].append({"role": "user", "content": results})
-        return self._transcript()
 
     def _check_before(self) -> None:
         if not self.secrets:
@@ -109,6 +122,7 @@ class Loop:
             used = usage_of(answer.get("usage"), "usage") or Usage()
         except WireError as error:
             raise _bad_answer(str(error)) from None
+        self.is_charged = True
         self.usage = add_usage(self.usage, used)
         named = answer.get("model")
         self.answered_by = named if isinstance(named, str) else self.answered_by

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -67,7 +68,10 @@ def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) ->
             "no_result", "the session was killed: its stream ends without a result", retryable=True
         )
     end = results[-1]
-    _check_success(end.data, records)
+    if (failure := _failure(end.data, records)) is not None:
+        with suppress(WireError):
+            failure.cost_usd = number(end.data.get("total_cost_usd"), "total_cost_usd")
+        raise failure
     conversation = Conversation()
     for record in records:
         parent_id = _text(record.data.get("parent_tool_use_id"))
@@ -108,20 +112,20 @@ def tool_calls_of_line(data: Any) -> Iterator[ToolCall]:
                 yield ToolCall(tool=tool, input=block.get("input"), id=call_id, parent_id=parent_id)
 
 
-def _check_success(end: Mapping[str, Any], records: Sequence[Record]) -> None:
+def _failure(end: Mapping[str, Any], records: Sequence[Record]) -> SessionError | None:
     subtype = end.get("subtype")
     if end.get("is_error") is False and subtype == "success":
-        return
+        return None
     message = _reason(end)
     if subtype == "success":
         status = end.get("api_error_status")
         word = next((word for record in reversed(records) if (word := _text(record.data.get("error")))), "")
         if status is None and word in _ERRORS_BY_WORD:
             kind, retryable = _ERRORS_BY_WORD[word]
-            raise SessionError(kind, message, retryable=retryable)
-        raise api_error(status, message)
+            return SessionError(kind, message, retryable=retryable)
+        return api_error(status, message)
     limit = _ERRORS_BY_SUBTYPE.get(subtype) if isinstance(subtype, str) else None
-    raise SessionError(limit or "crashed", message, retryable=limit is None)
+    return SessionError(limit or "crashed", message, retryable=limit is None)
 
 
 def _reason(end: Mapping[str, Any]) -> str:

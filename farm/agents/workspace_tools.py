@@ -7,8 +7,10 @@ an exception of ours; only what ends the whole session is.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from farm.agents.workspace_search import find_files, search_files
@@ -168,7 +170,7 @@ def _bash(use: ToolUse) -> ToolResult:
 
 def _glob(use: ToolUse) -> ToolResult:
     directory = use.path("path", ".", to_read=True)
-    names = find_files(directory, use.text("pattern"))
+    names = find_files(directory, use.text("pattern"), _time_check(use))
     return ToolResult("\n".join(str(directory / name) for name in names) or "No files found")
 
 
@@ -176,13 +178,27 @@ def _grep(use: ToolUse) -> ToolResult:
     found = search_files(
         use.path("path", ".", to_read=True),
         use.text("pattern"),
+        _time_check(use),
         glob=use.text("glob", "**"),
         output_mode=use.text("output_mode", "files_with_matches"),
         ignore_case=use.flag("-i"),
         line_numbers=use.flag("-n", default=True),
     )
-    limited = found[: use.whole_number("head_limit", len(found) or 1)]
+    # More lines would not be shown, for a line has a character.
+    limited = islice(found, min(use.whole_number("head_limit", MAX_OUTPUT_CHARACTERS), MAX_OUTPUT_CHARACTERS))
     return ToolResult("\n".join(limited) or "No matches found")
+
+
+def _time_check(use: ToolUse) -> Callable[[], None]:
+    """Give what ends a search in this process, as a command is ended: when it is stopped, or too long."""
+    deadline = time.monotonic() + min(DEFAULT_BASH_TIMEOUT_SECONDS, use.timeout_seconds)
+
+    def check() -> None:
+        check_not_stopped(use.stop)
+        if time.monotonic() > deadline:
+            raise ToolError("the search takes too long; search fewer files")
+
+    return check
 
 
 # Which parameters each tool has; `description` is for people who watch.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from farm.agents.availability import ask_agents
 from farm.agents.base import Availability
+from farm.agents.cli_program import ask_version
 from farm.cli.options import echo, painter
 from farm.model.agent import AGENT_ALIASES, AGENT_SPECS, DEFAULT_AGENT, AgentBase, CommandSpec
 from farm.reporting.terminal import safe
@@ -98,4 +99,4 @@ def _own_program(spec: AgentBase | None) -> Availability | None:
     if program is None:
         told = f'there is no program "{executable}", which its `executable` in farm.yaml names'
         return Availability(usable=False, reason=told)
-    return Availability(usable=True, version=program)
+    return ask_version(Path(program).absolute())

@@ -21,7 +21,7 @@ RUBRIC_SCALE = 10.0
 # Where a rubric is graded and the author names no lowest score: 0.8, as for a judge as a whole.
 SATISFYING_SCORE = 8.0
 
-_FENCED = re.compile(r"^```(?:json)?[ \t]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*)\n```", re.DOTALL)
 
 M = TypeVar("M", bound=Model)
 Words = Annotated[str, Field(strict=True)]
@@ -164,14 +164,16 @@ class _GradedRubric:
 
 
 def _parse(text: str) -> Any:
-    """Read an answer that is JSON, or has it in its one code block."""
-    blocks: list[str] = _FENCED.findall(text)
-    if len(blocks) > 1:
-        raise UnusableAnswerError("it has several code blocks: which of them is the answer?")
+    """Read an answer that is JSON, or a code block of it and nothing else.
+
+    A block among words is no answer: it may be what the judge quotes of the agent's.
+    """
+    answer = text.strip()
+    block = _FENCED.fullmatch(answer)
     try:
-        return parse_json(blocks[0] if blocks and not text.lstrip().startswith("{") else text.strip())
+        return parse_json(block[1] if block else answer)
     except NotJsonError as error:
-        raise UnusableAnswerError(f"it is not JSON: {shortened(str(error))}") from None
+        raise UnusableAnswerError(f"it is not JSON and nothing else: {shortened(str(error))}") from None
 
 
 def _validated(model: type[M], data: Any, where: str = "") -> M:

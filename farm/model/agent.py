@@ -84,8 +84,22 @@ def _check_api(api: str) -> str:
     return api
 
 
+def _check_base_url(url: str) -> str:
+    from urllib.parse import urlsplit  # not at the top: few agents have one
+
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise wrong(f'"base_url" must be an address such as https://api.example.com, not "{url}"')
+    return url
+
+
 PermissionMode: TypeAlias = Literal["bypassPermissions", "acceptEdits", "auto", "default", "dontAsk", "plan"]
 SecretName: TypeAlias = Annotated[NonEmptyText, AfterValidator(_check_secret)]
+BaseUrl: TypeAlias = Annotated[NonEmptyText, AfterValidator(_check_base_url)]
 # Which API it is, if not the real one: `scripted:FILE` is served by the farm itself, for tests.
 Api: TypeAlias = Annotated[NonEmptyText, AfterValidator(_check_api)]
 WorkspaceTool: TypeAlias = Literal["Read", "Write", "Edit", "Bash", "Glob", "Grep"]
@@ -109,7 +123,7 @@ class ClaudeSpec(AgentBase):
     max_turns: PositiveCount | None = None  # a case's own wins
     max_budget_usd: PositiveNumber | None = None  # a case's max_cost_usd wins
     extra_args: tuple[str, ...] = ()  # more arguments for the CLI
-    base_url: NonEmptyText | None = None  # of the API
+    base_url: BaseUrl | None = None  # of the API
     api: Api | None = None  # `scripted:FILE`: the farm plays the API by a scenario
     secrets: tuple[SecretName, ...] = ANTHROPIC_SECRETS  # passed on from the worker's environment
     api_timeout_seconds: PositiveNumber | None = None  # of one request
@@ -126,7 +140,7 @@ class AnthropicSpec(AgentBase):
     max_tokens: PositiveCount = 32_000  # of one answer, thinking included
     max_turns: PositiveCount | None = None  # a case's own wins
     max_budget_usd: PositiveNumber | None = None  # a case's max_cost_usd wins
-    base_url: NonEmptyText | None = None  # of the API
+    base_url: BaseUrl | None = None  # of the API
     api: Api | None = None  # `scripted:FILE`: the farm plays the API by a scenario
     # Of the worker's environment, for the API alone: the tools never have them.
     secrets: tuple[Literal["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"], ...] = ("ANTHROPIC_API_KEY",)
@@ -149,7 +163,7 @@ class CodexSpec(AgentBase):
     kind: Literal["codex"] = "codex"
     executable: NonEmptyText | None = None  # FARM_CODEX_PATH, else `codex`, if absent
     extra_args: tuple[str, ...] = ()  # more arguments for the CLI
-    base_url: NonEmptyText | None = None  # of an API that speaks OpenAI's Responses
+    base_url: BaseUrl | None = None  # of an API that speaks OpenAI's Responses
     secrets: tuple[SecretName, ...] = ("CODEX_API_KEY", "OPENAI_API_KEY")  # the first that is set is its key
 
 
@@ -159,7 +173,7 @@ class GeminiSpec(AgentBase):
     kind: Literal["gemini"] = "gemini"
     executable: NonEmptyText | None = None  # FARM_GEMINI_PATH, else `gemini`, if absent
     extra_args: tuple[str, ...] = ()  # more arguments for the CLI
-    base_url: NonEmptyText | None = None  # of the API
+    base_url: BaseUrl | None = None  # of the API
     # Passed on from the worker's environment.
     secrets: tuple[SecretName, ...] = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     max_turns: PositiveCount | None = None  # a case's own wins
@@ -172,7 +186,7 @@ class OpencodeSpec(AgentBase):
     kind: Literal["opencode"] = "opencode"
     executable: NonEmptyText | None = None  # FARM_OPENCODE_PATH, else `opencode`, if absent
     extra_args: tuple[str, ...] = ()  # more arguments for the CLI
-    base_url: NonEmptyText | None = None  # of the provider that the model names
+    base_url: BaseUrl | None = None  # of the provider that the model names
     # Passed on from the worker's environment.
     secrets: tuple[SecretName, ...] = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENCODE_API_KEY")
 

@@ -21,8 +21,18 @@ class TrialError(Model):
     retryable: bool = False
 
 
+class AttemptError(Model):
+    """Why an attempt could not be judged, and another was made."""
+
+    attempt: int
+    kind: str
+    message: str
+    worker: str | None = None
+    duration_ms: float | None = None
+
+
 class TrialReport(Model):
-    """One trial of a case: its last attempt."""
+    """One trial of a case: its last attempt, and why there were others before it."""
 
     trial: int
     attempt: int = 1
@@ -30,6 +40,7 @@ class TrialReport(Model):
     score: float | None = None
     verdicts: tuple[Verdict, ...] = ()
     error: TrialError | None = None
+    earlier_errors: tuple[AttemptError, ...] = ()  # one for each attempt before this one
     duration_ms: float | None = None
     cost_usd: float | None = None
     input_tokens: int | None = None

@@ -13,7 +13,9 @@ Event: TypeAlias = Literal[
     "regression",  # a case is worse than in the baseline, or gone
     "failure",  # a case failed, as new as it may be
     "recovery",  # the run before was not well, and this one is
-    "errors",  # a case could not be judged, the run was ended early, or could not be submitted
+    # A case could not be judged, or fails and was not judged in the baseline; the run was ended early, or
+    # could not be submitted.
+    "errors",
     "overdue",  # not over by the deadline
 ]
 EVENTS: tuple[Event, ...] = get_args(Event)

@@ -74,7 +74,8 @@ def _of_run(archive: Archive, run_id: str) -> Iterator[ReportFile]:
     missing = UsageError(f'"{run_id}" is no report, and no run with one; {known}')
     if not is_run_id(run_id):
         raise missing
-    with _laid_out(lambda target: archive.read(run_id, REPORT, target), missing) as file:
+    where = f"the report of run {run_id}"
+    with _laid_out(lambda target: archive.read(run_id, REPORT, target), missing, where) as file:
         yield file
 
 
@@ -93,12 +94,13 @@ def _latest(
 @contextmanager
 def _blessed(archive: Archive, suite: str) -> Iterator[ReportFile]:
     missing = UsageError(f'no run of "{suite}" is blessed; `farm bless RUN` does that')
-    with _laid_out(lambda target: archive.read_blessed(blessing_key(suite), target), missing) as file:
+    where = f'the report that is blessed for "{suite}"'
+    with _laid_out(lambda target: archive.read_blessed(blessing_key(suite), target), missing, where) as file:
         yield file
 
 
 @contextmanager
-def _laid_out(read: Callable[[IO[bytes]], None], missing: UsageError) -> Iterator[ReportFile]:
+def _laid_out(read: Callable[[IO[bytes]], None], missing: UsageError, where: str) -> Iterator[ReportFile]:
     with TemporaryDirectory(prefix="farm-report-") as name:
         path = Path(name) / REPORT
         try:
@@ -106,7 +108,7 @@ def _laid_out(read: Callable[[IO[bytes]], None], missing: UsageError) -> Iterato
                 read(target)
         except NotArchivedError:
             raise missing from None
-        yield ReportFile(path)
+        yield ReportFile(path, where)
 
 
 def read_standing(

@@ -22,6 +22,7 @@ from farm.model.messages import ToolCall
 from farm.model.report import TrialError, TrialReport
 from farm.model.transcript import Transcript
 from farm.model.verdict import Outcome, Verdict
+from farm.queue.attempts import dump_errors, earlier_errors
 from farm.queue.blobs import BlobError, CorruptBlobError, MissingBlobError, get_bytes, put_bytes
 from farm.queue.broker import Broker
 from farm.queue.ended import Ended, one_line, refused, stopped, written
@@ -137,17 +138,19 @@ def _give_up(
     claim = place.broker.ledger.claim(job, worker=place.name)
     if isinstance(claim, Refused):
         return refused(claim)
-    if elsewhere and claim.attempt < _OTHER_WORKERS:
-        delay_ms = retry_delay_ms(claim.attempt)
-        place.broker.ledger.give_back(claim, delay_ms=delay_ms, cost_usd=0.0)
-        return Ended("again", kind, delay_seconds=delay_ms / 1000)
     report = TrialReport(
         trial=job.trial,
         attempt=claim.attempt,
         outcome="errored",
         error=TrialError(kind=kind, message=str(error)),
+        earlier_errors=earlier_errors(claim, place.broker.signer),
         worker=place.name,
     )
+    if elsewhere and claim.attempt < _OTHER_WORKERS:
+        delay_ms = retry_delay_ms(claim.attempt)
+        errors = dump_errors(claim, report, place.broker.signer)
+        place.broker.ledger.give_back(claim, delay_ms=delay_ms, cost_usd=0.0, errors=errors)
+        return Ended("again", kind, delay_seconds=delay_ms / 1000)
     row = _signed_row(job, TrialRecord(report=report), place)
     if place.broker.ledger.complete(claim, row, cost_usd=0.0) == "last":
         place.broker.publish_aggregation(job.run_id)
@@ -181,7 +184,8 @@ def _settle(plan: CasePlan, lease: Lease, result: TrialResult, place: WorkPlace)
     if report.outcome == "errored" and _can_help(report) and errors < plan.max_attempts:
         delay_ms = retry_delay_ms(errors)
         _log.info("attempt %s of %s errored; again in %s ms", claim.attempt, claim.job.case_id, delay_ms)
-        if not ledger.give_back(claim, delay_ms=delay_ms, cost_usd=_cost_usd(plan, report)):
+        told = dump_errors(claim, report, place.broker.signer)
+        if not ledger.give_back(claim, delay_ms=delay_ms, cost_usd=_cost_usd(plan, report), errors=told):
             return stopped("lost")
         assert report.error is not None
         return Ended("again", one_line(report.error.kind), delay_seconds=delay_ms / 1000)
@@ -250,7 +254,10 @@ def _run(plan: CasePlan, lease: Lease, place: WorkPlace) -> TrialResult:
             )
     except (FarmError, OSError) as failure:
         result = TrialResult(_could_not_start(lease, failure))
-    update: dict[str, object] = {"worker": place.name}
+    update: dict[str, object] = {
+        "worker": place.name,
+        "earlier_errors": earlier_errors(claim, place.broker.signer),
+    }
     if plan.recorded:  # how long the session took, which is what others are compared with
         update["duration_ms"] = plan.recorded[claim.job.trial - 1].duration_ms
     return replace(result, report=result.report.model_copy(update=update))
@@ -267,7 +274,13 @@ def _could_not_start(lease: Lease, failure: FarmError | OSError) -> TrialReport:
         failure = _not_shipped(failure)
     error = TrialError(kind=failure.kind, message=str(failure), retryable=failure.retryable)
     claim = lease.claim
-    return TrialReport(trial=claim.job.trial, attempt=claim.attempt, outcome="errored", error=error)
+    return TrialReport(
+        trial=claim.job.trial,
+        attempt=claim.attempt,
+        outcome="errored",
+        error=error,
+        cost_usd=0.0,  # no session began: nothing is charged
+    )
 
 
 def _not_shipped(failure: FarmError | OSError) -> SessionError:

@@ -6,23 +6,26 @@ import http.client
 import logging
 import os
 import re
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from urllib.parse import urlsplit
 
 from farm.errors import FarmError
 from farm.model.schedule import VARIABLE, NotifySpec
 from farm.queue.broker import Broker
-from farm.queue.notices import Notice, Notices, target_of
+from farm.queue.notices import Notices, target_of
 from farm.queue.schedules import Schedule
 from farm.reporting.notification import one_line
 from farm.sessions.process import run_process
 
-_WEBHOOK_SECONDS = 10.0
+_WEBHOOK_SECONDS = 10.0  # of silence
+_LONGEST_POST = 2  # times that, however slowly it answers
 _COMMAND_SECONDS = 60.0
 _PAUSES_SECONDS = (0.5, 2.0)  # between the tries of one delivery
 _HOLD_MS = 180_000  # longer than one delivery may take
@@ -52,16 +55,15 @@ def deliver_notices(
     """Deliver all notices of a suite that are due; give what went wrong."""
     targets = {target_of(spec): (schedule, spec) for schedule in schedules for spec in schedule.spec.notify}
     failed = []
-    for notices, notice in _taken(broker, suite, now):
+    notices = Notices(broker.client)
+    while (notice := notices.take(suite, now(), _HOLD_MS, targets)) is not None:
         run_and_event = notice.id.rpartition(":")[0]
-        schedule, spec = targets.get(notice.target, (None, None))
+        schedule, spec = targets[notice.target]
         try:
-            if schedule is None or spec is None:  # another beat may have another farm.yaml
-                raise DeliveryError("whom to tell is not in this farm.yaml")
             told = broker.signer.open(notice.record, "notice", *notice.id.split(":"))
             deliver(spec, told, schedule.root, environment)
         except FarmError as error:
-            failed.append(f"{run_and_event}: {shown_target(spec) if spec else notice.target}: {error}")
+            failed.append(f"{run_and_event}: {shown_target(spec)}: {error}")
             _log.error("not delivered (%s): %s", notice.tries, failed[-1])
             if notice.tries >= _MOST_DELIVERIES:
                 _log.error("%s: given up", notice.id)
@@ -75,12 +77,6 @@ def deliver_notices(
     return failed
 
 
-def _taken(broker: Broker, suite: str, now: Callable[[], datetime]) -> Iterator[tuple[Notices, Notice]]:
-    notices = Notices(broker.client)
-    while (notice := notices.take(suite, now(), _HOLD_MS)) is not None:
-        yield notices, notice
-
-
 def deliver(spec: NotifySpec, told: bytes, root: Path, environment: Mapping[str, str]) -> None:
     """Deliver one notification; DeliveryError if it does not arrive."""
     if spec.command is not None:
@@ -89,7 +85,7 @@ def deliver(spec: NotifySpec, told: bytes, root: Path, environment: Mapping[str,
     url = _expanded(spec.webhook or "", environment)
     for pause in (*_PAUSES_SECONDS, None):
         try:
-            _post(url, told)
+            _post_in_time(url, told)
             return
         except _GoneForGoodError:
             raise
@@ -128,6 +124,27 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: object) -> None:
         """Let it be an error."""
+
+
+def _post_in_time(url: str, told: bytes) -> None:
+    """Do not wait for an answer that comes a byte at a time: others are to be told something, too."""
+    ended: SimpleQueue[Exception | None] = SimpleQueue()
+
+    def post() -> None:
+        try:
+            _post(url, told)
+        except Exception as error:  # noqa: BLE001 — raised by who waits
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    threading.Thread(target=post, name="farm-webhook", daemon=True).start()
+    try:
+        error = ended.get(timeout=_LONGEST_POST * _WEBHOOK_SECONDS)
+    except Empty:
+        raise DeliveryError("its answer does not come to an end") from None
+    if error is not None:
+        raise error
 
 
 def _post(url: str, told: bytes) -> None:

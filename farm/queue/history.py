@@ -118,12 +118,16 @@ def past_cases(
     for head in past_runs(archive, complain, suite=suite):
         try:
             with brought_report(archive, head.run_id) as file:
-                found = [data for _, data in file.raw_cases() if data.startswith(tuple(begins))]
+                raw = [data for _, data in file.raw_cases() if data.startswith(tuple(begins))]
+            found = [CaseReport.model_validate_json(data) for data in raw]
         except FarmError as error:
             complain(str(error))
             continue
-        for data in found:
-            yield PastCase(head, CaseReport.model_validate_json(data))
+        except ValueError:
+            complain(f"the report of run {head.run_id}: can't be read: is it of another version of the farm?")
+            continue
+        for case in found:
+            yield PastCase(head, case)
 
 
 @contextmanager
@@ -133,4 +137,4 @@ def brought_report(archive: Archive, run_id: str) -> Iterator[ReportFile]:
         path = Path(name) / REPORT
         with path.open("wb") as file:
             archive.read(run_id, REPORT, file)
-        yield ReportFile(path)
+        yield ReportFile(path, f"the report of run {run_id}")

@@ -9,7 +9,8 @@ from farm.model.job import CaseJob
 PREFIX = "farm:run:"
 TODO, LEASES, NOTES, DELAYS = ":todo", ":leases", ":notes", ":delays"
 RESULTS, LOG, CASES = ":results", ":log", ":cases"
-SUFFIXES = ("", TODO, LEASES, NOTES, DELAYS, RESULTS, LOG, CASES, ":claims", ":attempts", ":losses")
+_OTHERS = (":claims", ":attempts", ":losses", ":errors")
+SUFFIXES = ("", TODO, LEASES, NOTES, DELAYS, RESULTS, LOG, CASES, *_OTHERS)
 ACTIVE, RUNS = "farm:active", "farm:runs"
 
 CREATION_SECONDS = 3600  # what a submitter prepared and never used is gone after that

@@ -163,8 +163,8 @@ class Ledger(RunBook):
             arguments += [limit.name, limit.concurrency or "", limit.starts_per_minute or ""]
         word, number, *more = self._call("claim", job.run_id, *arguments)
         if word == b"claimed":
-            losses, started_at_ms = more
-            return Claim(job, token, number, losses, worker, started_at_ms)
+            losses, started_at_ms, errors = more
+            return Claim(job, token, number, losses, worker, started_at_ms, errors)
         return Refused(cast("Refusal", word.decode()), number)
 
     def renew(self, claim: Claim, note: str = "") -> Renewal:
@@ -195,10 +195,19 @@ class Ledger(RunBook):
         return cast("Completion", self._call("complete", claim.job.run_id, *arguments).decode())
 
     def give_back(
-        self, claim: Claim, *, delay_ms: int = 0, uncounted: bool = False, cost_usd: float | None = None
+        self,
+        claim: Claim,
+        *,
+        delay_ms: int = 0,
+        uncounted: bool = False,
+        cost_usd: float | None = None,
+        errors: bytes = b"",
     ) -> bool:
-        """Let another attempt be made, after a delay; uncounted if it was not the trial's fault."""
-        arguments = (name_of(claim.job), claim.token, _cost(cost_usd), delay_ms, int(uncounted))
+        """Let another attempt be made, after a delay; uncounted if it was not the trial's fault.
+
+        The errors of all attempts so far are kept for who claims it next.
+        """
+        arguments = (name_of(claim.job), claim.token, _cost(cost_usd), delay_ms, int(uncounted), errors)
         return bool(self._call("give_back", claim.job.run_id, *arguments))
 
     def expire(self, run_id: str, *, limit: int = 1000) -> Expired:

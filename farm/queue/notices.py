@@ -7,6 +7,7 @@ delivers it: nobody else can make a beat run a command.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -39,9 +40,12 @@ class Notices(ScriptedClient):
         keys = [_NOTICE + notice, _WAITING + suite]
         return bool(self._run_script("add_notice", keys, [notice, record, _ms(now), KEEP_MS]))
 
-    def take(self, suite: str, now: datetime, hold_ms: int) -> Notice | None:
-        """Take a notice that is due; it comes again after that time unless it is done, or put off."""
-        taken = self._run_script("take_notice", [_WAITING + suite], [_NOTICE, _ms(now), hold_ms])
+    def take(self, suite: str, now: datetime, hold_ms: int, targets: Iterable[str]) -> Notice | None:
+        """Take a due notice to one of these targets; it comes again after that time unless it is done.
+
+        Others are left: another beat may have another farm.yaml, and know them.
+        """
+        taken = self._run_script("take_notice", [_WAITING + suite], [_NOTICE, _ms(now), hold_ms, *targets])
         if taken is None:
             return None
         notice = taken[0].decode()

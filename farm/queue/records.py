@@ -39,6 +39,7 @@ class Claim:
     losses: int = 0  # how many of those before ended because a worker was lost
     worker: str = ""
     started_at_ms: int = 0
+    earlier_errors: bytes = b""  # what give_back was given of the attempts before
 
     def __hash__(self) -> int:
         return hash(self.token)  # which is unique; hashing a model takes its time

@@ -23,6 +23,7 @@ from farm.reporting.notification import (
     dump_notification,
     events_of,
     one_line,
+    unclear_failures,
     with_outcome,
     with_text,
 )
@@ -50,7 +51,7 @@ def settle_run(schedule: Schedule, broker: Broker, status: RunStatus, now: datet
     if trouble is not None and "errors" not in events:
         events.append("errors")
     for event in events:
-        reason = trouble or _why(head) if event == "errors" else None
+        reason = trouble or _why(head, comparison) if event == "errors" else None
         leave_notice(schedule, broker, told.model_copy(update={"event": event, "reason": reason}), now)
     notices.mark(f"settled:{run_id}")
     figures = f"{totals_text(head.totals)}; {', '.join(events) or 'nothing to tell'}"
@@ -143,11 +144,12 @@ def _compared(schedule: Schedule, archive: Archive, file: ReportFile) -> tuple[C
     return compare(found[0], now, not_selected=found[1]), None
 
 
-def _why(head: SuiteReport) -> str:
+def _why(head: SuiteReport, comparison: Comparison | None) -> str:
     reasons = {"cancelled": "the run was cancelled", "over_budget": "what the run may cost is used up"}
     counts: Iterable[tuple[int, str]] = (
         (head.totals.errored, "errored"),
         (head.totals.cancelled, "cancelled"),
+        (unclear_failures(comparison), "that fail, and were not judged in the baseline"),
     )
     said = [reasons[head.state]] if head.state in reasons else []
     return "; ".join([*said, *(f"cases {word}: {count}" for count, word in counts if count)])

@@ -65,11 +65,11 @@ def is_report_file(path: Path) -> bool:
     return isinstance(raw, dict) and raw.get("schema") == REPORT_SCHEMA
 
 
-def read_head(path: Path) -> SuiteReport:
+def read_head(path: Path, where: str | None = None) -> SuiteReport:
     """Read of a report file all but its cases: of those there may be many."""
     try:
         with path.open("rb") as file:
-            return parse_head(file, str(path))
+            return parse_head(file, where or str(path))
     except OSError as error:
         raise FarmError(f"{path}: can't be read: {error.strerror}") from None
 

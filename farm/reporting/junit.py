@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from farm.model.report import CaseReport, SuiteReport, TrialReport
 from farm.model.verdict import Outcome
 from farm.reporting.report_file import ReportFile
-from farm.reporting.terminal import case_lines, safe
+from farm.reporting.terminal import case_lines, earlier_lines, safe
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _MAX_OUTPUT = 20_000
@@ -191,6 +191,7 @@ def _fact_lines(case: CaseReport) -> Iterator[str]:
     if costs:
         yield f"cost_usd: {sum(costs):.6f}"
     for trial in case.trials:
+        yield from (f"trial {trial.trial}, {line}" for line in earlier_lines(trial))
         if trial.transcript:
             yield f"transcript of trial {trial.trial}: {_line(trial.transcript)}"
 

@@ -52,10 +52,22 @@ def events_of(
         yield "regression"
     if head.totals.failed:
         yield "failure"
-    if is_incomplete(head) or head.state != "complete":
+    if is_incomplete(head) or head.state != "complete" or unclear_failures(comparison):
         yield "errors"
     if earlier is not None and not is_well(earlier) and is_well(head) and not regressed:
         yield "recovery"
+
+
+def unclear_failures(comparison: Comparison | None) -> int:
+    """Count the cases that fail, and of which the baseline does not say whether they did before.
+
+    They may have regressed the night before, when nobody could judge them, and nobody would hear of it.
+    """
+    changes = comparison.cases if comparison is not None else ()
+    return sum(
+        change.state == "inconclusive" and change.after is not None and change.after.outcome == "failed"
+        for change in changes
+    )
 
 
 def is_well(head: SuiteReport) -> bool:

@@ -23,18 +23,19 @@ _TRANSCRIPT = re.compile(r"transcripts/\w[\w.-]*\.json", re.ASCII)
 class ReportFile:
     """A report.json, and what can be had of it without reading it whole."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, where: str | None = None) -> None:
         self.path = path
+        self._where = where or str(path)  # for messages: of a copy, what it is a copy of
 
     @cached_property
     def head(self) -> SuiteReport:
         """All but the cases."""
-        return read_head(self.path)
+        return read_head(self.path, self._where)
 
     @cached_property
     def whole(self) -> SuiteReport:
         """All of it."""
-        return parse_report(self.path.read_bytes(), str(self.path))
+        return parse_report(self.path.read_bytes(), self._where)
 
     def cases(self) -> Iterator[CaseReport]:
         """Give the cases, one at a time, in the report's order."""
@@ -42,7 +43,7 @@ class ReportFile:
             try:
                 yield CaseReport.model_validate_json(data)
             except ValueError:
-                message = f"{self.path}: can't be read: is it of another version of the farm?"
+                message = f"{self._where}: can't be read: is it of another version of the farm?"
                 raise FarmError(message) from None
 
     def raw_cases(self) -> Iterator[tuple[int, bytes]]:
@@ -66,7 +67,7 @@ class ReportFile:
                 at, buffer = at + begin, buffer[begin:]
                 searched = max(0, len(buffer) - len(_END))
         if _BEGIN in buffer:
-            raise FarmError(f"{self.path}: not a report of this farm, or cut off")
+            raise FarmError(f"{self._where}: not a report of this farm, or cut off")
 
     def transcript(self, name: str, max_bytes: int) -> bytes | int | None:
         """Give a transcript as it was written; its size if that is too large; None if there is none."""

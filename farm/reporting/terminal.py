@@ -23,8 +23,9 @@ _MARKS: dict[Outcome, tuple[str, str]] = {
     "skipped": ("-", "cyan"),
     "cancelled": ("-", "magenta"),
 }
-# Explicit directional controls can make a line read as another than it is.
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Controls, those among them that turn the direction of text, halves of characters and what is none; and what
+# some take for the end of a line.
+_HARMFUL = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _MAX_LINE = 500
 
 
@@ -50,7 +51,7 @@ def _safe_line(line: str) -> str:
 
 
 def _harmless(char: str) -> bool:
-    return char == "\t" or (unicodedata.category(char)[0] != "C" and char not in _BIDI)
+    return char == "\t" or unicodedata.category(char) not in _HARMFUL
 
 
 def _escape(char: str) -> str:
@@ -101,6 +102,7 @@ def case_lines(case: CaseReport, paint: Paint = plain, *, verbose: bool = False)
 
 
 def _trial_lines(trial: TrialReport, paint: Paint, *, verbose: bool) -> Iterator[str]:
+    yield from earlier_lines(trial, paint)
     if trial.error:
         yield paint(f"{safe(trial.error.kind)}: ", "yellow") + safe(trial.error.message)
     for warning in trial.warnings:
@@ -108,6 +110,12 @@ def _trial_lines(trial: TrialReport, paint: Paint, *, verbose: bool) -> Iterator
     for verdict in trial.verdicts:
         if verbose or verdict.outcome != "passed":
             yield from verdict_lines(verdict, paint)
+
+
+def earlier_lines(trial: TrialReport, paint: Paint = plain) -> Iterator[str]:
+    """Show why there were attempts before the last one."""
+    for error in trial.earlier_errors:
+        yield paint(f"attempt {error.attempt}: {safe(error.kind)}: ", "yellow") + safe(error.message)
 
 
 def report_lines(report: SuiteReport, paint: Paint = plain, *, verbose: bool = False) -> Iterator[str]:

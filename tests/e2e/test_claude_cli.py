@@ -241,7 +241,9 @@ def test_an_api_that_does_not_answer_in_time_is_errored(trial):
 
 
 def test_max_turns_is_errored_and_not_tried_again(trial):
-    assert error_of(trial("never-ends", max_turns=2)) == ("max_turns", False)
+    result = trial("never-ends", max_turns=2)
+    assert error_of(result) == ("max_turns", False)
+    assert result.report.cost_usd  # it was paid for all the same
 
 
 def test_the_budget_of_a_case_is_kept(trial):

@@ -183,6 +183,7 @@ def test_a_case_whose_worker_is_killed_is_carried_out_by_another_and_nothing_of_
     assert report["totals"]["passed"] == 2
     assert trial(report, "lost")["worker"] == heir
     assert trial(report, "lost")["attempt"] == 2
+    assert [error["kind"] for error in trial(report, "lost")["earlier_errors"]] == ["worker_lost"]
     assert report["engine"]["executions"] == 3
     assert report["engine"]["duplicate_executions"] == 0
 
@@ -300,6 +301,11 @@ def test_an_errored_trial_is_tried_again_each_time_later_and_the_report_says_how
     assert (trial(report, "heals")["outcome"], trial(report, "heals")["attempt"]) == ("passed", 3)
     assert (trial(report, "never")["outcome"], trial(report, "never")["attempt"]) == ("errored", 3)
     assert trial(report, "never")["error"]["kind"] == "crashed"
+    for case in ("heals", "never"):
+        earlier = trial(report, case)["earlier_errors"]
+        assert [(error["attempt"], error["kind"]) for error in earlier] == [(1, "crashed"), (2, "crashed")]
+        assert "attempt 2 crashes on purpose" in earlier[1]["message"]
+        assert earlier[1]["worker"] == trial(report, case)["worker"]
     times = [float(at) for _, _, at in begun(fleet, "heals")]
     assert [attempt for attempt, *_ in begun(fleet, "heals")] == ["1", "2", "3"]
     # At least half of 1 s, then of 3 s.

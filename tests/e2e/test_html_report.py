@@ -197,6 +197,26 @@ def test_of_two_thousand_cases_only_those_that_can_be_seen_are_drawn(tmp_path, w
     assert rows.count() < 60
 
 
+def test_why_a_trial_was_attempted_more_than_once_is_told_in_its_case(tmp_path, watched):
+    earlier = (
+        {"attempt": 1, "kind": "crashed", "message": HOSTILE, "worker": HOSTILE, "duration_ms": 1500.0},
+        {"attempt": 2, "kind": "worker_lost", "message": "its worker was lost"},
+    )
+    done = trial("passed", attempt=3, earlier_errors=earlier)
+    path = tmp_path / "report.json"
+    path.write_bytes(dump_report(suite_report(summarize_case(case(), [done], agent="a", model=None))))
+    write_beside(path)
+    page = watched.page
+    page.goto(f"file://{tmp_path}/report.html#case=greeting")
+    boxes = page.locator(".earlier .error-box")
+    expect(boxes).to_have_count(2)
+    expect(boxes.nth(0)).to_contain_text("Attempt 1")
+    expect(boxes.nth(0)).to_contain_text("<script>window.pwned = 1</script>")
+    expect(boxes.nth(0)).to_contain_text("1.5 s")
+    expect(boxes.nth(1)).to_contain_text("its worker was lost")
+    assert page.evaluate("window.pwned") is None
+
+
 def test_colours_follow_the_system_until_somebody_chooses(tmp_path, watched):
     page = watched.page
     page.goto(f"file://{many_cases(tmp_path, 3)}")

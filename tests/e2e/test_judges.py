@@ -137,7 +137,10 @@ def test_an_api_that_stays_overloaded_is_errored_never_zero(judged, api):
     assert (report.outcome, verdict.outcome, verdict.score) == ("errored", "errored", None)
     assert verdict.reasoning.startswith('the judge\'s session failed (api_overloaded): agent "grader": ')
     assert len(api.received("overloaded")) == 3
-    assert report.judge_unknown_costs == 3
+    assert (report.judge_unknown_costs, report.judge_cost_usd) == (
+        0,
+        0.0,
+    )  # what is turned away is not paid for
 
 
 def test_what_an_agent_wrote_for_its_judge_stays_in_its_fence(judged, api):

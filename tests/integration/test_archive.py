@@ -9,7 +9,7 @@ import pytest
 from farm.errors import FarmError, UsageError
 from farm.model.report import SuiteReport
 from farm.queue.archive import REPORT, Archive, BrokerArchive, NotArchivedError, blessing_key
-from farm.queue.baselines import NoEarlierRunError, bless, blessed_runs, opened_report
+from farm.queue.baselines import NoEarlierRunError, bless, blessed_runs, opened_report, read_standing
 from farm.queue.broker import Broker
 from farm.queue.history import JoinedArchive, past_cases, past_runs
 from farm.reporting.json import dump_report, parse_report
@@ -70,6 +70,23 @@ def test_a_broken_report_hides_no_other(broker, suite, run_id):
     heads = list(past_runs(broker.archive, told.append, suite=suite))
     assert [head.run_id for head in heads] == [f"{run_id}-1"]
     assert f"the report of run {run_id}-2: not a report of this farm" in told
+
+
+def test_a_report_of_another_version_is_told_of_by_its_run_and_hides_no_other(broker, suite, run_id):
+    keep(broker.archive, suite, f"{run_id}-1", a="passed")
+    newer = dump_report(keep(broker.archive, suite, f"{run_id}-2", a="passed"))
+    newer = newer.replace(b'      "id": "a",', b'      "id": "a",\n      "of_tomorrow": 1,')
+    broker.archive.write(f"{run_id}-2", REPORT, BytesIO(newer))
+    told: list[str] = []
+    found = past_cases(broker.archive, "a", told.append, suite=suite)
+    assert [past.run.run_id for past in found] == [f"{run_id}-1"]
+    why = f"the report of run {run_id}-2: can't be read: is it of another version of the farm?"
+    assert why in told
+    with (
+        pytest.raises(FarmError, match=why.replace("?", r"\?")),
+        opened_report(f"{run_id}-2", broker.archive, ignore) as file,
+    ):
+        read_standing(file)
 
 
 def test_the_latest_is_the_newest_complete_run_of_the_suite(broker, suite, run_id):

@@ -156,6 +156,23 @@ def test_a_trial_that_is_given_back_waits_and_counts_as_an_attempt_unless_it_mus
     assert claimed(ledger, job).attempt == 2
 
 
+def test_the_errors_of_attempts_are_there_for_the_next_until_the_trial_is_retried(ledger, run_id):
+    (job,) = jobs(run_id, 1)
+    ledger.create_run(run_id, [job])
+    first = claimed(ledger, job)
+    assert first.earlier_errors == b""
+    assert ledger.give_back(first, errors=b"first")
+    assert not ledger.give_back(first, errors=b"late")
+    second = claimed(ledger, job)
+    assert second.earlier_errors == b"first"
+    assert ledger.give_back(second, uncounted=True)
+    third = claimed(ledger, job)
+    assert third.earlier_errors == b"first"
+    ledger.complete(third, b"bad")
+    assert ledger.retry(run_id, [job]) == 1
+    assert claimed(ledger, job).earlier_errors == b""
+
+
 def test_errors_and_lost_workers_are_counted_apart(ledger, dying, run_id):
     (job,) = jobs(run_id, 1)
     ledger.create_run(run_id, [job])

@@ -67,9 +67,9 @@ class Nights:
             f"    notify: [{{{notify}}}]\n"
         )
 
-    def beat(self) -> Timekeeper:
+    def beat(self, root: Path | None = None) -> Timekeeper:
         return Timekeeper(
-            self.root,
+            root or self.root,
             self.broker,
             self._submit,
             background=Inline(),
@@ -387,3 +387,33 @@ def test_a_beat_with_another_farm_file_leaves_notices_to_those_who_know_their_ta
     (nights.root / "farm.yaml").write_text(good)
     nights.sleep(nights.beat(), until="06:00")
     assert nights.receiver.events() == [("20260321", "errors")]
+
+
+def test_a_beat_with_another_farm_file_takes_no_notice_from_one_that_could_deliver_it(nights: Nights):
+    good = nights.beat()
+    good.look()
+    others = nights.root / "other"
+    (others / "tests").mkdir(parents=True)
+    (others / "farm.yaml").write_text((nights.root / "farm.yaml").read_text().replace("${HOOK}", "${OTHER}"))
+    # Its looks come just before the other's: what it put off, it would be the first to see again.
+    other = nights.beat(others)
+    nights.write_case("{crash: no}")
+    nights.night(good)
+    nights.receiver.told.clear()
+    nights.receiver.status = 503
+    nights.sleep(good, until="02:40")
+    nights.carry_out()
+    good.look()
+    nights.receiver.status = 200
+    nights.sleep(other, good, until="12:00", every=timedelta(seconds=30))
+    assert nights.receiver.events() == [("20260322", "errors")]
+
+
+def test_a_case_that_nobody_could_judge_last_night_and_that_fails_now_is_told_of(nights: Nights):
+    beat = nights.beat()
+    beat.look()
+    for said in ("hello", "{crash: no}", "bye", "bye"):
+        nights.write_case(said)
+        nights.night(beat)
+    assert nights.receiver.events() == [("20260322", "errors"), ("20260323", "errors")]
+    assert nights.receiver.told[1]["reason"] == "cases that fail, and were not judged in the baseline: 1"

@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from docs import generate
+from docs.comments import REPOSITORY, field_comments, variables
 from farm.cli.main import COMMANDS
 from farm.model.agent import AGENT_SPECS
 from farm.model.evaluator import SPEC_BY_TYPE
@@ -52,12 +53,12 @@ def test_every_command_and_every_kind_has_a_heading(pages, page, names):
 
 def test_no_variable_is_read_that_the_page_does_not_name():
     """Also not one that is put together, or stands in the middle of a text."""
-    assert set(_names_in_the_code()) <= set(generate.variables())
+    assert set(_names_in_the_code()) <= set(variables())
 
 
 def _names_in_the_code() -> Iterator[str]:
     for package in ("farm", "workers"):
-        for path in (generate.REPOSITORY / package).rglob("*.py"):
+        for path in (REPOSITORY / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     yield from re.findall(r"\bFARM_[A-Z_]*[A-Z]\b", node.value)
@@ -75,7 +76,7 @@ class Drawn(BaseModel):
 
 
 def test_the_comment_of_a_field_is_found_wherever_it_stands():
-    assert generate._field_comments(Drawn) == {
+    assert field_comments(Drawn) == {
         "beside": "by its side",
         "below": "above it, on two lines",
         "wrapped": "within",
@@ -84,7 +85,7 @@ def test_the_comment_of_a_field_is_found_wherever_it_stands():
 
 
 def test_a_key_without_a_comment_is_told():
-    table = generate._table(Drawn)
+    table = generate._keys(Drawn)
     assert [line for line in table.splitlines() if line.endswith("|  |")] == [
         "| `bare` | whole number | required |  |"
     ]

@@ -1,5 +1,6 @@
 -- ARGV: job, token, lease in ms, the most losses, micro-dollars to reserve, 1 if that is a guess, worker; then for
--- each limit its name, sessions at once or '', starts a minute or ''. Gives {word, attempt or ms to wait, losses, time of the start}.
+-- each limit its name, sessions at once or '', starts a minute or ''. Gives {word, attempt or ms to wait, losses, time of the start, errors
+-- of earlier attempts}.
 local job, token, is_guess, worker = ARGV[1], ARGV[2], ARGV[6] == '1', ARGV[7]
 local lease_ms, most_losses, reserve = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local first_limit, minute_ms = 8, 60000
@@ -18,7 +19,7 @@ if expires then
   local claim = claim_of(job)
   if claim[1] == token then
     -- Our answer was lost on the way, and this is the same question again.
-    return { 'claimed', count(attempts, job), count(losses, job), now }
+    return { 'claimed', count(attempts, job), count(losses, job), now, redis.call('HGET', errors, job) or '' }
   end
   -- One that is to be given up is the janitor's, who knows what to do when that closes the run.
   if tonumber(expires) > now or count(losses, job) + 1 >= most_losses then
@@ -111,7 +112,9 @@ if reserve > 0 then
   redis.call('HINCRBY', run, 'reserved_micro_usd', record[2])
 end
 local attempt = redis.call('HINCRBY', attempts, job, 1)
+local earlier = ''
 if attempt > 1 then
   redis.call('HINCRBY', run, 'retries', 1)
+  earlier = redis.call('HGET', errors, job) or ''
 end
-return { 'claimed', attempt, count(losses, job), now }
+return { 'claimed', attempt, count(losses, job), now, earlier }

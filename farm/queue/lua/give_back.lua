@@ -1,4 +1,5 @@
--- ARGV: job, token, cost in micro-dollars or '', ms to wait before the next attempt, 1 if this one is not counted.
+-- ARGV: job, token, cost in micro-dollars or '', ms to wait before the next attempt, 1 if this one is not counted,
+-- the errors of the attempts so far or ''.
 local job, token, delay_ms = ARGV[1], ARGV[2], tonumber(ARGV[4])
 local claim = claim_of(job)
 if claim[1] ~= token then
@@ -13,5 +14,8 @@ if delay_ms > 0 then
 end
 if ARGV[5] == '1' then
   redis.call('HINCRBY', attempts, job, -1)
+end
+if ARGV[6] ~= '' then
+  redis.call('HSET', errors, job, ARGV[6])
 end
 return 1

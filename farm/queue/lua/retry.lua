@@ -8,6 +8,7 @@ for argument = 3, #ARGV do
     if was == 'running' then -- else they all go at once, below
       redis.call('HDEL', attempts, job)
       redis.call('HDEL', losses, job)
+      redis.call('HDEL', errors, job)
     end
   end
 end

@@ -4,9 +4,10 @@ local run = KEYS[1]
 local todo, results, log, cases = run .. ':todo', run .. ':results', run .. ':log', run .. ':cases'
 local leases, claims, notes = run .. ':leases', run .. ':claims', run .. ':notes'
 local attempts, losses, delays = run .. ':attempts', run .. ':losses', run .. ':delays'
+local errors = run .. ':errors' -- of earlier attempts, by job
 
 local function all_keys()
-  return { run, todo, results, log, cases, leases, claims, notes, attempts, losses, delays }
+  return { run, todo, results, log, cases, leases, claims, notes, attempts, losses, delays, errors }
 end
 
 local function state()
@@ -73,7 +74,7 @@ local function open_again(run_id, budget)
   for _, job in ipairs(redis.call('HKEYS', claims)) do
     let_go(job, claim_of(job), '')
   end
-  redis.call('UNLINK', leases, claims, notes, attempts, losses, delays)
+  redis.call('UNLINK', leases, claims, notes, attempts, losses, delays, errors)
   redis.call('HSET', run, 'state', 'running', 'cancelled', 0)
   redis.call('HDEL', run, 'stopped', 'closed_at_ms', 'finished_at_ms')
   if budget ~= '' then

@@ -66,12 +66,24 @@ function errorBox(trial) {
     textBlock(trial.error.message, "text"));
 }
 
+function earlierAttempts(trial) {
+  const errors = trial.earlier_errors || [];
+  if (!errors.length) return null;
+  return h("section", { class: "block earlier" },
+    h("div", { class: "block-head" }, h("h3", {}, "Earlier attempts"), h("span", { class: "quiet-text" }, "they could not be judged, and were made again")),
+    errors.filter((error) => error.kind).map((error) => h("div", { class: "error-box" },
+      h("div", { class: "who" }, h("b", {}, `Attempt ${error.attempt}`), h("code", {}, error.kind),
+        h("span", { class: "quiet-text" }, [typeof error.duration_ms === "number" && duration(error.duration_ms), error.worker].filter(Boolean).join(" · "))),
+      textBlock(error.message, "text"))));
+}
+
 function trialElement(trial, transcript) {
   const leftOut = transcript?.left_out;
   const usable = transcript && !leftOut ? transcript : null;
   return h("div", { class: "trial" },
     trialFacts(trial, usable),
     errorBox(trial),
+    earlierAttempts(trial),
     (trial.warnings || []).map((warning) => h("p", { class: "notice" }, warning)),
     verdicts(trial),
     usable ? conversation(usable) : trial.output ? h("section", { class: "block" }, h("div", { class: "block-head" }, h("h3", {}, "Answer")), h("div", { class: "said alone" }, prose(trial.output))) : null,

@@ -275,6 +275,20 @@ class TestEnding:
         )  # $5 a turn
         assert (error.kind, error.retryable) == ("max_budget", False)
         assert "$15.0000 of $11" in str(error)
+        assert error.cost_usd == pytest.approx(15.0)
+
+    @pytest.mark.parametrize(
+        ("trouble", "cost_usd"),
+        [
+            (turn("cut o", stop_reason="max_tokens", usage={"input_tokens": 1_000_000, "output_tokens": 0}), 10.0),
+            (fault(status=529), 5.0),
+            (fault(malformed="{"), None),  # it may have been paid for
+        ],
+    )  # fmt: skip
+    def test_a_session_that_fails_tells_what_it_cost_if_that_is_known(self, failure, trouble, cost_usd):
+        paid = turn(None, use("Bash", command="true"), usage={"input_tokens": 1_000_000, "output_tokens": 0})
+        error = failure(paid, trouble, model="claude-opus-5")
+        assert error.cost_usd == (cost_usd and pytest.approx(cost_usd))
 
     def test_a_request_that_waits_is_ended_with_the_session(self, run, scripted):
         stop = threading.Event()
@@ -335,6 +349,12 @@ class TestKeys:
         monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-0123456789")
         transcript, _ = run(turn("token-0123456789"), options={"secrets": ("ANTHROPIC_AUTH_TOKEN",)})
         assert transcript.final_text == "[ANTHROPIC_AUTH_TOKEN]"
+
+    def test_headers_of_the_workers_environment_are_not_sent(self, run, monkeypatch):
+        monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Gateway: hunter2hunter2\nContent-Type: text/plain")
+        _, (asked,) = run(turn("ok"))
+        assert "x-gateway" not in asked.headers
+        assert asked.headers["content-type"] == "application/json"
 
     def test_whether_it_can_run_here_depends_on_a_key(self, monkeypatch):
         for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):

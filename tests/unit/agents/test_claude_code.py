@@ -445,6 +445,8 @@ class TestOptions:
             ("permission_mode: bypass", '"permission_mode" must be'),
             ("allowed_tools: Read", '"allowed_tools" must be a list'),
             ("mcp_config: /etc/mcp.json", '"mcp_config" must be a file of the workspace'),
+            ('base_url: "http://[::1"', '"base_url" must be an address such as https://'),
+            ("base_url: api.example.com", '"base_url" must be an address such as https://'),
             ("mcp_config: ../mcp.json", '"mcp_config" must be a file of the workspace'),
             ("mcp_config: {servers: {}}", 'must have a mapping "mcpServers"'),
             ("secrets: [FARM_BROKER_URL]", "no session may have it"),

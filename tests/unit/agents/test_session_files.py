@@ -119,13 +119,17 @@ class TestStream:
         assert read_session(listed) == read_session(FIXTURES / "stream.jsonl")
 
     @pytest.mark.parametrize(
-        ("fixture", "kind", "retryable"),
-        [("stream_max_turns", "max_turns", False), ("stream_overloaded", "api_overloaded", True)],
+        ("fixture", "kind", "retryable", "cost_usd"),
+        [
+            ("stream_max_turns", "max_turns", False, 0.000339),
+            ("stream_overloaded", "api_overloaded", True, 0.0),
+        ],
     )
-    def test_captured_failures_are_not_graded(self, fixture, kind, retryable):
+    def test_captured_failures_are_not_graded_but_have_their_cost(self, fixture, kind, retryable, cost_usd):
         with pytest.raises(SessionError) as error:
             read_session(FIXTURES / f"{fixture}.jsonl")
         assert (error.value.kind, error.value.retryable) == (kind, retryable)
+        assert error.value.cost_usd == pytest.approx(cost_usd)
 
     @pytest.mark.parametrize(
         ("end", "kind", "retryable"),

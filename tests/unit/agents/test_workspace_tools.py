@@ -1,4 +1,6 @@
 import os
+import threading
+import time
 
 import pytest
 
@@ -9,6 +11,7 @@ from farm.agents.workspace_tools import (
     ToolUse,
     run_workspace_tool,
 )
+from farm.errors import SessionError
 
 
 @pytest.fixture
@@ -141,6 +144,26 @@ def test_grep_takes_linear_time_on_a_hostile_pattern(use, directory):
     (directory / "a").write_text("a" * 5000 + "!")
 
     assert use("Grep", pattern="(a+)+$").output == "No matches found"
+
+
+def test_a_search_ends_with_the_sessions_time_or_when_it_is_stopped(use, directory, workspace):
+    (directory / "a").write_bytes(b"ab\n" * 500_000)  # takes seconds
+
+    started = time.monotonic()
+    ended = use("Grep", pattern="a", output_mode="count", timeout_seconds=0.05)
+    assert (ended.is_error, "takes too long" in ended.output) == (True, True)
+    stop = threading.Event()
+    threading.Timer(0.05, stop.set).start()
+    with pytest.raises(SessionError, match="stopped"):
+        run_workspace_tool("Grep", ToolUse(workspace, {"pattern": "a", "output_mode": "count"}, {}, 60, stop))
+    assert time.monotonic() - started < 1
+
+
+def test_grep_looks_no_further_than_it_can_show(use, directory):
+    (directory / "a").write_bytes(b"ab\n" * 3_000_000)  # would take half a minute and a gigabyte
+
+    assert len(use("Grep", pattern="a", output_mode="content").output) < 2 * MAX_OUTPUT_CHARACTERS
+    assert use("Grep", pattern="a", output_mode="content", head_limit=2).output.count("\n") == 1
 
 
 def test_grep_skips_pipes_and_binary_files(use, directory):

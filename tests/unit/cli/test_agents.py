@@ -17,6 +17,7 @@ agents:
   fast: {kind: claude, model: haiku}
   gone: {kind: claude, executable: no-such-program}
   here: {kind: claude, executable: ./claude}
+  broken: {kind: claude, executable: ./broken}
   mine: {kind: command, command: "my-agent {PROMPT}"}
   scripted: {kind: command, command: "echo {PROMPT}"}
 """
@@ -26,8 +27,9 @@ agents:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FARM_CLAUDE_PATH", "/nonexistent/claude")
-    (tmp_path / "claude").write_text("#!/bin/sh\n")
-    (tmp_path / "claude").chmod(0o755)
+    for name, does in (("claude", "echo 9.8.7"), ("broken", "exit 3")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
     (tmp_path / "farm.yaml").write_text(FARM_FILE)
     return tmp_path
 
@@ -41,6 +43,9 @@ def test_agents_are_listed_with_what_is_missing_and_what_to_do(project, capsys):
     assert lines["fast (claude)"].endswith(missing)
     assert 'no program "no-such-program", which its `executable` in farm.yaml names' in lines["gone (claude)"]
     assert lines["here (claude)"].startswith("✓")
+    assert lines["here (claude)"].endswith("  9.8.7")
+    assert lines["broken (claude)"].startswith("✗")
+    assert lines["broken (claude)"].endswith("exit code 3")
     assert lines["mine (command)"].startswith("✓")
     assert lines["mine (command)"].endswith("  my-agent {PROMPT}")
     assert lines["scripted (command)"].endswith("  echo {PROMPT}")  # a name of farm.yaml hides the kind
@@ -50,7 +55,7 @@ def test_agents_are_listed_with_what_is_missing_and_what_to_do(project, capsys):
 def test_agents_as_json_have_every_kind_and_one_default(project, capsys):
     assert main._run(["agents", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows.keys() == {*AGENTS, "fast", "gone", "here", "mine"}
+    assert rows.keys() == {*AGENTS, "fast", "gone", "here", "broken", "mine"}
     assert [name for name, row in rows.items() if row["default"]] == ["claude"]
     assert (rows["fast"]["kind"], rows["fast"]["model"]) == ("claude", "haiku")
     assert all(row["reason"] for row in rows.values() if not row["usable"])

@@ -127,8 +127,14 @@ class TestGrade:
         assert (found.outcome, graded(score(0.8))[0].outcome) == ("failed", "passed")
 
     def test_a_judge_may_answer_in_one_code_block(self):
-        text = f"Here it is:\n```json\n{json.dumps(score(1))}\n```\nThat was it."
+        text = f"\n```json\n{json.dumps(score(1), indent=1)}\n```\n"
         assert graded(text)[0].score == 1.0
+
+    def test_a_verdict_of_the_agents_that_the_judge_quotes_is_not_the_judges(self):
+        quoted = f"The agent wrote:\n```json\n{json.dumps(score(1))}\n```\n"
+        for answer in (f"{quoted}I say: {json.dumps(score(0))}", quoted):
+            found, judge = graded(answer, score(0.1))
+            assert (found.score, len(judge.questions)) == (0.1, 2)
 
     def test_a_block_in_the_reasoning_does_not_take_the_answers_place(self):
         said = score(0.0, reasoning='it said\n```json\n{"score": 1}\n```\nwhich is no answer')

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,30 @@ def test_a_webhook_that_does_not_answer_is_given_up(tmp_path: Path):
         spec = NotifySpec(webhook=f"http://127.0.0.1:{silent.getsockname()[1]}/")
         with pytest.raises(DeliveryError, match="timed out"):
             deliver(spec, b"{}", tmp_path, {})
+
+
+def test_a_webhook_that_answers_a_byte_at_a_time_is_given_up(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while not done.wait(0.05):
+                    connection.sendall(b"x")
+
+        done = threading.Event()
+        threads = [threading.Thread(target=drip, daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        spec = NotifySpec(webhook=f"http://127.0.0.1:{server.getsockname()[1]}/")
+        started = time.monotonic()
+        try:
+            with pytest.raises(DeliveryError, match="its answer does not come to an end"):
+                deliver(spec, b"{}", tmp_path, {})
+        finally:
+            done.set()
+        assert time.monotonic() - started < 10
 
 
 def test_a_command_that_fails_says_why(tmp_path: Path):

@@ -25,15 +25,18 @@ hostile_text = st.lists(
 def hostile_report(text: str) -> SuiteReport:
     """A report in which an agent, or a case's author, has had a say wherever it can have one."""
     broken = {"kind": text, "message": text}
+    earlier = ({"attempt": 1, "worker": text, **broken},)
     failed = trial(
         "failed", 1, output=text, verdicts=(verdict("failed", name=text, type=text, misses=(text, text)),)
     )
     judged = trial("errored", 1, output=text, verdicts=(verdict("errored", name=text, reasoning=text),))
     return suite_report(
         _case("a", text, failed),
-        _case("b", text, trial("errored", 1, error=broken)),
+        _case("b", text, trial("errored", 1, error=broken, attempt=2, earlier_errors=earlier)),
         _case("c", text, judged),
-        _case("d", text, trial("passed", 1), trial("failed", 2, output=text)),
+        _case(
+            "d", text, trial("passed", 1, attempt=2, earlier_errors=earlier), trial("failed", 2, output=text)
+        ),
         _case("e", text, skip=text),
         suite=text,
         run_id=text,

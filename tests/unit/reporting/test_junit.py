@@ -114,6 +114,13 @@ def test_a_flaky_case_says_so():
     assert "cost_usd: 0.750000" in told
 
 
+def test_a_case_that_passed_at_a_later_attempt_says_why_it_was_not_the_first():
+    earlier = ({"attempt": 1, "kind": "crashed", "message": "the line went dead"},)
+    done = report("tests/a", trial("passed", attempt=2, earlier_errors=earlier))
+    told = str(parse(dump_junit(suite_report(done))).findtext(".//system-out"))
+    assert "trial 1, attempt 1: crashed: the line went dead" in told
+
+
 def test_cases_of_one_file_are_one_suite_wherever_they_stand():
     cases = [report(name, FAILED, file=file) for name, file in (("a", "x"), ("b", "y"), ("c", "x"))]
     suites = parse(dump_junit(suite_report(*cases))).findall("testsuite")

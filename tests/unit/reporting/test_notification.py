@@ -36,6 +36,7 @@ WELL, FAILING, ERRORED = run(a="passed"), run(a="failed"), run(a="errored")
         (WELL, ERRORED, ["errors"]),
         (ERRORED, WELL, ["recovery"]),
         (FAILING, ERRORED, ["errors"]),
+        (ERRORED, FAILING, ["failure", "errors"]),  # nobody can say whether it is worse
         (FAILING, run(b="passed"), ["regression"]),  # not well again: it is gone
         (WELL, WELL.model_copy(update={"state": "over_budget"}), ["errors"]),
         (WELL.model_copy(update={"state": "cancelled"}), WELL, ["recovery"]),

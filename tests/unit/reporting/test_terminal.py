@@ -84,6 +84,7 @@ def test_nothing_of_an_agent_reaches_the_terminal_as_a_command():
     hostile = "a\x1b[2Jb\x07c\u202ed\x00e\rf\x9bg\ud800h"
     shown = safe(hostile)
     assert shown == r"a\x1b[2Jb\x07c\u202ed\x00e\rf\x9bg\ud800h"
+    assert safe("no\u2028other\u2029end") == "no\\u2028other\\u2029end"
     assert safe("two\nlines\tstay ✓ naïve") == "two\nlines\tstay ✓ naïve"
     name = next(verdict_lines(verdict("passed", name="\x1b]0;title\x07")))
     assert "\x1b" not in name
@@ -101,3 +102,14 @@ def test_a_tool_call_is_one_line():
     assert "\n" not in tool_call_line(ToolCall(tool="X\nY", input={"a": "\x1b" * 500}))
     assert tool_call_line(ToolCall(tool="LS")) == "LS()"
     assert tool_call_line(ToolCall(tool="LS", parent_id="task-1")) == "subagent: LS()"
+
+
+def test_why_there_were_earlier_attempts_is_told_of_what_is_told_of_at_all():
+    earlier = ({"attempt": 1, "kind": "crashed", "message": "dead\x1b[2J"},)
+    error = {"kind": "timeout", "message": "too long"}
+    errored = report(trial("errored", attempt=2, earlier_errors=earlier, error=error))
+    told = ["    attempt 1: crashed: dead\\x1b[2J", "    timeout: too long"]
+    assert list(case_lines(errored))[1:] == told
+    passed = report(trial("passed", attempt=2, earlier_errors=earlier))
+    assert len(list(case_lines(passed))) == 1
+    assert told[0] in case_lines(passed, verbose=True)
