@@ -14,13 +14,16 @@ OPENCODE_VERSION := 1.18.33
 # The tests start hundreds of Python processes: each would compile all of the farm anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint system claude agents docs bench bench-scale chaos lock clean
+.PHONY: demo test test-long lint system claude agents docs bench bench-scale chaos lock clean
 
 demo: $(VENV)/.demo-ready  ## install, and run the quickstart: no API key, no broker
 	$(BIN)/farm submit examples/quickstart/tests/
 
 test: lint system claude  ## everything CI runs
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+test-long: $(VENV)/.dev-ready system claude  ## the same once more in other settings: pools, places, pages
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long
 
 lint: $(VENV)/.dev-ready  ## format, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -99,8 +99,11 @@ def open_yardstick(arguments: Namespace, suite: Suite, *, waits: bool) -> Yardst
             ids=arguments.case,
             tags=arguments.tag,
         )
+        case_ids = {case.id for case in suite.cases}
         try:
-            with opened_report(arguments.baseline, known_archive(), complain, suite=suite.name) as file:
+            with opened_report(
+                arguments.baseline, known_archive(), complain, suite=suite.name, case_ids=case_ids
+            ) as file:
                 standing, not_selected = read_standing(file, scope.covers)
         except NoEarlierRunError as error:
             echo(str(error), err=True)

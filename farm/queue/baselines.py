@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
@@ -21,6 +22,8 @@ from farm.reporting.report_file import ReportFile
 LATEST = "latest"
 BLESSED = "blessed"
 
+_LOOKED_AT = 20  # runs, for one that has all cases
+
 
 class NoEarlierRunError(FarmError):
     """No run of a suite is there yet to compare with."""
@@ -35,20 +38,25 @@ def opened_report(
     suite: str | None = None,
     schedule: str | None = None,
     before: str | None = None,
+    case_ids: Collection[str] = (),
 ) -> Iterator[ReportFile]:
     """Open the report that somebody means.
 
-    `latest` means the newest complete run of the suite (by a schedule, before a run), `blessed` the one that
-    was blessed for it; all else a file, a directory with a report.json, or the id of a run. NoEarlierRunError
-    if there is no latest; UsageError if there is nothing else of this name.
+    `latest` means the newest complete run of the suite (by a schedule, before a run) that has the most of
+    these cases, `blessed` the one that was blessed for it; all else a file, a directory with a report.json,
+    or the id of a run. NoEarlierRunError if there is no latest; UsageError if there is nothing else of this
+    name.
     """
     path = Path(reference)
     if reference in (LATEST, BLESSED):
         if suite is None:
             raise UsageError(f'"{reference}" of which suite? Name the other run by its id or file')
-        found = past_runs(archive, complain, suite=suite, schedule=schedule)
-        latest = reference == LATEST
-        with _latest(archive, suite, found, before) if latest else _blessed(archive, suite) as file:
+        if reference == BLESSED:
+            opened = _blessed(archive, suite)
+        else:
+            past = past_runs(archive, complain, suite=suite, schedule=schedule)
+            opened = brought_report(archive, _latest(archive, suite, past, before, case_ids))
+        with opened as file:
             yield file
     elif (named := _named(path)) is not None:
         yield ReportFile(named)
@@ -79,16 +87,34 @@ def _of_run(archive: Archive, run_id: str) -> Iterator[ReportFile]:
         yield file
 
 
-@contextmanager
 def _latest(
-    archive: Archive, suite: str, past: Iterator[SuiteReport], before: str | None
-) -> Iterator[ReportFile]:
-    for head in past:
-        if head.state == "complete" and (before is None or head.run_id < before):  # ids sort by time
-            with brought_report(archive, head.run_id) as file:
-                yield file
-            return
-    raise NoEarlierRunError(f'no earlier run of "{suite}" is complete, so there is nothing to compare with')
+    archive: Archive,
+    suite: str,
+    past: Iterator[SuiteReport],
+    before: str | None,
+    case_ids: Collection[str],
+) -> str:
+    """Name the newest run that has the most of the cases: one of a part of the suite would hide the rest."""
+    complete = (
+        head.run_id
+        for head in past
+        if head.state == "complete" and (before is None or head.run_id < before)  # ids sort by time
+    )
+    most, latest = -1, None
+    for run_id in islice(complete, _LOOKED_AT):
+        shared = 0
+        if case_ids:
+            with brought_report(archive, run_id) as file:
+                shared = sum(case.id in case_ids for case in file.cases())
+        if shared > most:
+            most, latest = shared, run_id
+        if shared == len(case_ids):
+            break
+    if latest is None:
+        raise NoEarlierRunError(
+            f'no earlier run of "{suite}" is complete, so there is nothing to compare with'
+        )
+    return latest
 
 
 @contextmanager

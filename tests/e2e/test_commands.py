@@ -144,8 +144,15 @@ def fleet(directory: Site) -> Iterator[Site]:
             yield site
 
 
-@pytest.fixture(params=["directory", "fleet"])
+@pytest.fixture(params=["directory", pytest.param("fleet", marks=pytest.mark.long)])
 def site(request: pytest.FixtureRequest) -> Site:
+    """Both, one after the other; on a fleet only where there is time for it."""
+    found: Site = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(params=["directory", "fleet"])
+def each_site(request: pytest.FixtureRequest) -> Site:
     """Both, one after the other."""
     found: Site = request.getfixturevalue(request.param)
     return found
@@ -290,12 +297,12 @@ def test_ctrl_c_ends_the_watching_and_not_the_run(site):
 # cancel, resume
 
 
-def test_a_run_is_cancelled_by_another_command_and_resumed(site):
-    run_id, process = site.begin("good.yaml", "waits.yaml", "hides.yaml")
-    until(lambda: site.status(run_id).get("done") == 1, "a result")
-    site.await_session(run_id, "waits")
-    site.await_session(run_id, "hides")
-    done = site.farm("cancel", run_id)
+def test_a_run_is_cancelled_by_another_command_and_resumed(each_site):
+    run_id, process = each_site.begin("good.yaml", "waits.yaml", "hides.yaml")
+    until(lambda: each_site.status(run_id).get("done") == 1, "a result")
+    each_site.await_session(run_id, "waits")
+    each_site.await_session(run_id, "hides")
+    done = each_site.farm("cancel", run_id)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(
         f"cancelled with 1 of 3 trials done; `farm resume {run_id}` carries out the rest\n"
@@ -303,15 +310,19 @@ def test_a_run_is_cancelled_by_another_command_and_resumed(site):
     code, out, _ = finish(process)
     assert code in (3, None)
     assert (process is None) or "Results: 1/3 passed, 2 cancelled" in out
-    assert site.processes() == ""
-    assert outcomes(report_of(site, run_id)) == {"good": "passed", "hides": "cancelled", "waits": "cancelled"}
-    assert f"run {run_id} is over already: cancelled" in site.farm("cancel", run_id).stdout
-    site.gate.touch()
-    done = site.farm("resume", run_id, "--wait")
+    assert each_site.processes() == ""
+    assert outcomes(report_of(each_site, run_id)) == {
+        "good": "passed",
+        "hides": "cancelled",
+        "waits": "cancelled",
+    }
+    assert f"run {run_id} is over already: cancelled" in each_site.farm("cancel", run_id).stdout
+    each_site.gate.touch()
+    done = each_site.farm("resume", run_id, "--wait")
     assert done.returncode == 0, done.stderr
     assert f"2 trials of run {run_id} left to be carried out" in done.stderr
     assert "Results: 3/3 passed" in done.stdout
-    again = site.farm("resume", run_id)
+    again = each_site.farm("resume", run_id)
     assert (again.returncode, again.stdout) == (0, f"nothing is left to do in run {run_id}\n")
 
 
@@ -629,17 +640,20 @@ def test_a_text_report_does_not_take_the_place_of_anothers(directory):
     assert (directory.directory / "report.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("content", ["garbage", '{\n  "schema": "farm.report/1",\n  "cases": []\n}\n'])
-@pytest.mark.parametrize("has_ledger", [True, False])
-def test_a_report_that_can_not_be_read_is_told_in_one_sentence(directory, content, has_ledger):
+def test_a_report_that_can_not_be_read_is_told_in_one_sentence(directory):
     runs = [json.loads(directory.farm("run", "good.yaml", "--json").stdout)["run_id"] for _ in range(2)]
     run_id, other = runs
     kept = directory.directory / ".farm/runs" / run_id
-    (kept / "report.json").write_text(content)
-    if not has_ledger:
-        shutil.rmtree(kept / "ledger")
-        done = directory.farm("status", run_id)
-        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    for content in ("garbage", '{\n  "schema": "farm.report/1",\n  "cases": []\n}\n'):
+        (kept / "report.json").write_text(content)
+        _is_told_as_unreadable(directory, run_id, other)
+    shutil.rmtree(kept / "ledger")
+    done = directory.farm("status", run_id)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    _is_told_as_unreadable(directory, run_id, other)
+
+
+def _is_told_as_unreadable(directory, run_id: str, other: str) -> None:
     done = directory.farm("report", run_id)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
     assert f"the report of run {run_id}: can't be read" in done.stderr

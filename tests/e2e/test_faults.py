@@ -33,7 +33,7 @@ from tests.e2e.fleet import (
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the process table to look at")
 
-BOTH_POOLS = pytest.mark.parametrize("pool", ["threads", "prefork"])
+BOTH_POOLS = pytest.mark.parametrize("pool", ["threads", pytest.param("prefork", marks=pytest.mark.long)])
 
 # The agent of these tests: writes down that it began, does what its prompt says, and says so.
 AGENT = r"""

@@ -89,6 +89,21 @@ def test_a_report_of_another_version_is_told_of_by_its_run_and_hides_no_other(br
         read_standing(file)
 
 
+def test_a_run_of_a_part_of_the_suite_does_not_hide_the_rest(broker, suite, run_id):
+    keep(broker.archive, suite, f"{run_id}-1", a="passed", b="failed")
+    keep(broker.archive, suite, f"{run_id}-2", a="passed", b="passed")
+    keep(broker.archive, suite, f"{run_id}-3", a="passed")
+
+    def latest(*case_ids: str) -> str:
+        with opened_report("latest", broker.archive, ignore, suite=suite, case_ids=set(case_ids)) as file:
+            return file.head.run_id
+
+    assert latest("a", "b") == f"{run_id}-2"
+    assert latest("a", "b", "new") == f"{run_id}-2"
+    assert latest("a") == f"{run_id}-3"
+    assert latest("new") == f"{run_id}-3"
+
+
 def test_the_latest_is_the_newest_complete_run_of_the_suite(broker, suite, run_id):
     with pytest.raises(NoEarlierRunError), opened_report("latest", broker.archive, ignore, suite=suite):
         pass
