@@ -2,8 +2,8 @@
 
 Both run the same CLI with the same arguments and environment on the same scripted API, whose answers take
 their time as a model's do; the loop is `xargs -P`. They take turns, and the best of each is compared. Wall
-time is told from `farm submit` to the report, and from the first request on: what lies before is the start of
-the engine, which a run of thousands pays once.
+time is told from `farm submit` to the report, and from the first request to the last: what lies before and
+after is the start and the end of the engine, which a run of thousands pays once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Measured:
     """What a round took."""
 
     wall_seconds: float
-    sessions_seconds: float  # of these, from the first request on
+    sessions_seconds: float  # of these, from the first request to the last
     cpu_seconds: float  # of all its processes
 
 
@@ -95,8 +95,9 @@ def _compare(bare: Measured, farm: Measured, start: Measured) -> None:
     added_ms = (farm.sessions_seconds - bare.sessions_seconds) / waves * 1000
     added_cpu = farm.cpu_seconds - start.cpu_seconds - bare.cpu_seconds
     print(f"wall, start to report: {farm.wall_seconds / bare.wall_seconds:.3f} x the loop")
-    print(f"wall, from the first request on: {farm.sessions_seconds / bare.sessions_seconds:.3f} x", end="")
-    print(f" (at most 1.05), {added_ms:+.0f} ms a session (at most 100)")
+    ratio = farm.sessions_seconds / bare.sessions_seconds
+    print(f"wall, from the first request to the last: {ratio:.3f} x (at most 1.05)", end="")
+    print(f", {added_ms:+.0f} ms a session (at most 100)")
     print(f"CPU without the engine's start: {1 + added_cpu / bare.cpu_seconds:.3f} x (at most 1.05)", end="")
     print(f", {added_cpu / SESSIONS * 1000:+.0f} ms a session")
 
@@ -115,14 +116,13 @@ def _figures(measured: Measured) -> str:
 
 def _measure(api: ScriptedApi, run: Callable[[], None]) -> Measured:
     before, asked, started = _cpu_seconds(), len(api.received()), time.perf_counter()
-    first: list[float] = []
+    moments: list[float] = []  # of requests
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(0.005):
-            if len(api.received()) > asked:
-                first.append(time.perf_counter())
-                return
+            if len(api.received()) > asked + len(moments):
+                moments.append(time.perf_counter())
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -130,7 +130,8 @@ def _measure(api: ScriptedApi, run: Callable[[], None]) -> Measured:
     end = time.perf_counter()
     ended.set()
     watcher.join()
-    return Measured(end - started, end - (first or [started])[0], _cpu_seconds() - before)
+    sessions_seconds = moments[-1] - moments[0] if moments else 0.0
+    return Measured(end - started, sessions_seconds, _cpu_seconds() - before)
 
 
 def _cpu_seconds() -> float:

@@ -101,7 +101,7 @@ def reference(fields: dict[str, Any], calls: Sequence[ToolCall]) -> bool:
     return all(ok)
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(fields=SPECS, calls=CALLS)
 def test_an_assertion_agrees_with_its_rules_tried_on_all_pairs_of_calls(fields, calls):
     try:

@@ -78,7 +78,7 @@ def shifts(zone: ZoneInfo, year: int) -> list[datetime]:
     return [a for a, b in pairwise(days) if a.astimezone(zone).utcoffset() != b.astimezone(zone).utcoffset()]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(line=lines, zone=st.sampled_from(ZONES), year=st.integers(2007, 2034), data=st.data())
 def test_occurrences_are_what_a_clock_on_the_wall_shows(line: str, zone: str, year: int, data: st.DataObject):
     info = ZoneInfo(zone)

@@ -67,13 +67,13 @@ def naive_path_glob(pattern: list[str], path: list[str]) -> bool:
     return bool(path) and naive_glob(head, path[0], never="/") and naive_path_glob(rest, path[1:])
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(GLOBS, VALUES)
 def test_a_glob_agrees_with_its_definition(pattern, text):
     assert glob_matches(pattern, text) == naive_glob(pattern, text)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(st.lists(SEGMENTS, min_size=1, max_size=4), PATHS)
 def test_a_path_glob_agrees_with_its_definition(segments, path):
     pattern = "/".join(segments)
