@@ -58,11 +58,18 @@ class CliProgram:
 
 def ask_version(program: Path) -> Availability:
     """Really run it: what is installed may be for another machine."""
-    return _ask_version(program, program.stat().st_mtime_ns)
+    try:
+        return Availability(usable=True, version=_version(program, program.stat().st_mtime_ns))
+    except _NoVersionError as error:
+        return Availability(usable=False, reason=str(error))
+
+
+class _NoVersionError(Exception):
+    """Raised, not returned: what failed once, on a busy machine perhaps, is not remembered."""
 
 
 @lru_cache(maxsize=32)
-def _ask_version(program: Path, _changed: int) -> Availability:
+def _version(program: Path, _changed: int) -> str:
     # Some write into their home even now, and would make one.
     with tempfile.TemporaryDirectory(prefix="farm-version-", ignore_cleanup_errors=True) as home:
         try:
@@ -76,9 +83,9 @@ def _ask_version(program: Path, _changed: int) -> Availability:
                 timeout=_VERSION_TIMEOUT_SECONDS,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            return Availability(usable=False, reason=f"{program} can't be run: {error}")
+            raise _NoVersionError(f"{program} can't be run: {error}") from None
     version = done.stdout.strip()
     if done.returncode != 0 or not version:
         said = done.stderr.strip()[-200:] or f"exit code {done.returncode}"
-        return Availability(usable=False, reason=f"{program} --version: {said}")
-    return Availability(usable=True, version=version)
+        raise _NoVersionError(f"{program} --version: {said}")
+    return version

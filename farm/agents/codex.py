@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from farm.agents.attachments import copy_attachments
-from farm.agents.base import Availability, Session
-from farm.agents.cli_program import CliProgram, ask_version
+from farm.agents.base import Session
+from farm.agents.cli_program import CliProgram
 from farm.agents.codex_stream import CodexStream
-from farm.agents.headless import HeadlessCommand, past_proxies, run_headless, secrets_from_environment
+from farm.agents.headless import HeadlessAgent, HeadlessCommand, past_proxies, secrets_from_environment
 from farm.agents.prompt import prompt_text
 from farm.model.agent import CodexSpec
-from farm.model.transcript import Transcript
 
 # Where Codex is, if not in PATH.
 PROGRAM = CliProgram("codex", "FARM_CODEX_PATH", "@openai/codex")
@@ -22,23 +21,6 @@ _KEY = "CODEX_API_KEY"  # the one that it reads without a login
 # Nothing that is not the task: no statistics, no look for updates, no memory of other sessions.
 _SETTINGS = ("analytics.enabled=false", "check_for_update_on_startup=false", 'history.persistence="none"')
 _TOOLS = ("shell_tool", "unified_exec", "multi_agent", "goals", "image_generation", "view_image")
-
-
-class CodexAgent:
-    """Runs the Codex CLI."""
-
-    acts = True
-
-    def availability(self) -> Availability:
-        """Say whether the CLI is here and runs."""
-        return PROGRAM.availability()
-
-    def run(self, session: Session) -> Transcript:
-        """Run the CLI in the workspace; its exit code and its last turn say whether there is a record."""
-        assert isinstance(session.spec, CodexSpec)
-        command = make_command(session, session.spec)
-        transcript = run_headless(session, command, CodexStream())
-        return transcript.model_copy(update={"agent_version": ask_version(command.program).version})
 
 
 def make_command(session: Session, spec: CodexSpec) -> HeadlessCommand:
@@ -102,3 +84,6 @@ def _provider(spec: CodexSpec, key: str | None) -> Iterator[str]:
     # TOML, in which a string is written as in JSON.
     yield 'model_provider="farm"'
     yield from (f"model_providers.farm.{name}={json.dumps(value)}" for name, value in provider.items())
+
+
+AGENT = HeadlessAgent(PROGRAM, make_command, CodexStream)

@@ -8,35 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from farm.agents.attachments import copy_attachments
-from farm.agents.base import Availability, Session
-from farm.agents.cli_program import CliProgram, ask_version
+from farm.agents.base import Session
+from farm.agents.cli_program import CliProgram
 from farm.agents.gemini_stream import GeminiStream
-from farm.agents.headless import HeadlessCommand, past_proxies, run_headless, secrets_from_environment
+from farm.agents.headless import HeadlessAgent, HeadlessCommand, past_proxies, secrets_from_environment
 from farm.agents.prompt import prompt_text
 from farm.model.agent import GeminiSpec
-from farm.model.transcript import Transcript
 
 # Where Gemini is, if not in PATH.
 PROGRAM = CliProgram("gemini", "FARM_GEMINI_PATH", "@google/gemini-cli")
 
 _NO_TOOL = "none"  # a list of allowed tools must name something
-
-
-class GeminiAgent:
-    """Runs the Gemini CLI."""
-
-    acts = True
-
-    def availability(self) -> Availability:
-        """Say whether the CLI is here and runs."""
-        return PROGRAM.availability()
-
-    def run(self, session: Session) -> Transcript:
-        """Run the CLI in the workspace; its exit code and its result say whether there is a record."""
-        assert isinstance(session.spec, GeminiSpec)
-        command = make_command(session, session.spec)
-        transcript = run_headless(session, command, GeminiStream())
-        return transcript.model_copy(update={"agent_version": ask_version(command.program).version})
 
 
 def make_command(session: Session, spec: GeminiSpec) -> HeadlessCommand:
@@ -100,3 +82,6 @@ def _settings(session: Session, spec: GeminiSpec) -> dict[str, Any]:
         **({"model": {"maxSessionTurns": max_turns}} if max_turns is not None else {}),
         **({} if session.tools else {"tools": {"core": [_NO_TOOL]}, "mcp": {"allowed": [_NO_TOOL]}}),
     }
+
+
+AGENT = HeadlessAgent(PROGRAM, make_command, GeminiStream)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from farm.agents.base import Session
+from farm.agents.base import Availability, Session
+from farm.agents.cli_program import CliProgram, ask_version
 from farm.agents.program_end import ended_badly, not_started, timed_out
 from farm.agents.records import Record, Records, parse_records
 from farm.agents.redaction import Redaction, secrets_of
@@ -59,6 +60,26 @@ class StreamFormat(Protocol):
     def tool_calls_of_line(self, data: Any) -> Iterator[ToolCall]:
         """Give the calls that a line tells of, while the session goes on. No line makes it fail."""
         ...
+
+
+@dataclass(frozen=True)
+class HeadlessAgent:
+    """A kind of agent that is a CLI, and nothing more."""
+
+    program: CliProgram
+    make_command: Callable[[Session, Any], HeadlessCommand]  # Any: each takes its own spec
+    form: Callable[[], StreamFormat]
+    acts = True
+
+    def availability(self) -> Availability:
+        """Say whether the CLI is here and runs."""
+        return self.program.availability()
+
+    def run(self, session: Session) -> Transcript:
+        """Run the CLI in the workspace; its exit code and its stream say whether there is a record."""
+        command = self.make_command(session, session.spec)
+        transcript = run_headless(session, command, self.form())
+        return transcript.model_copy(update={"agent_version": ask_version(command.program).version})
 
 
 def run_headless(session: Session, command: HeadlessCommand, form: StreamFormat) -> Transcript:

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from farm.agents.attachments import copy_attachments
-from farm.agents.base import Availability, Session
-from farm.agents.cli_program import CliProgram, ask_version
-from farm.agents.headless import HeadlessCommand, past_proxies, run_headless, secrets_from_environment
+from farm.agents.base import Session
+from farm.agents.cli_program import CliProgram
+from farm.agents.headless import HeadlessAgent, HeadlessCommand, past_proxies, secrets_from_environment
 from farm.agents.opencode_stream import OpencodeStream
 from farm.agents.prompt import prompt_text
 from farm.errors import SessionError
 from farm.model.agent import OpencodeSpec
-from farm.model.transcript import Transcript
 
 # Where OpenCode is, if not in PATH.
 PROGRAM = CliProgram("opencode", "FARM_OPENCODE_PATH", "opencode-ai")
@@ -26,23 +25,6 @@ _SWITCHES = {
     "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
 }
 _DIRECTORIES = ("config", "data", "state", "cache")
-
-
-class OpencodeAgent:
-    """Runs the OpenCode CLI."""
-
-    acts = True
-
-    def availability(self) -> Availability:
-        """Say whether the CLI is here and runs."""
-        return PROGRAM.availability()
-
-    def run(self, session: Session) -> Transcript:
-        """Run the CLI in the workspace; its exit code and its last step say whether there is a record."""
-        assert isinstance(session.spec, OpencodeSpec)
-        command = make_command(session, session.spec)
-        transcript = run_headless(session, command, OpencodeStream())
-        return transcript.model_copy(update={"agent_version": ask_version(command.program).version})
 
 
 def make_command(session: Session, spec: OpencodeSpec) -> HeadlessCommand:
@@ -89,3 +71,6 @@ def _config(session: Session, spec: OpencodeSpec) -> dict[str, Any]:
             raise SessionError("bad_request", message, retryable=False)
         config["provider"] = {provider: {"options": {"baseURL": spec.base_url}}}
     return config
+
+
+AGENT = HeadlessAgent(PROGRAM, make_command, OpencodeStream)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from farm.agents import codex, gemini, opencode
 from farm.agents.anthropic_api import AnthropicAgent
 from farm.agents.base import Agent
 from farm.agents.claude_code import ClaudeAgent
-from farm.agents.codex import CodexAgent
 from farm.agents.command import CommandAgent
-from farm.agents.gemini import GeminiAgent
-from farm.agents.opencode import OpencodeAgent
 from farm.agents.replay import ReplayAgent
 from farm.agents.scripted import ScriptedAgent
 
@@ -16,9 +14,9 @@ AGENTS: dict[str, Agent] = {
     "claude": ClaudeAgent(),
     "anthropic": AnthropicAgent(),
     "command": CommandAgent(),
-    "codex": CodexAgent(),
-    "gemini": GeminiAgent(),
-    "opencode": OpencodeAgent(),
+    "codex": codex.AGENT,
+    "gemini": gemini.AGENT,
+    "opencode": opencode.AGENT,
     "replay": ReplayAgent(),
     "scripted": ScriptedAgent(),
 }

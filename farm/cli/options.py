@@ -123,6 +123,13 @@ def positive_number(text: str) -> float:
     return value
 
 
+def add_waiting_options(parser: argparse.ArgumentParser) -> None:
+    """Declare whether a command that submits a run follows it, where it can choose."""
+    waiting = parser.add_mutually_exclusive_group()
+    waiting.add_argument("--wait", action="store_true", help="follow the run to its end")
+    waiting.add_argument("--detach", action="store_true", help="queue the run and leave (needs a broker)")
+
+
 def add_limit_option(parser: argparse.ArgumentParser) -> None:
     """Declare how many of a long list are shown."""
     parser.add_argument(

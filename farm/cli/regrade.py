@@ -16,6 +16,7 @@ from farm.cli.options import (
     EXIT_INTERRUPTED,
     add_case_option,
     add_follow_options,
+    add_waiting_options,
     echo,
     given,
     given_path,
@@ -56,9 +57,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="USD",
         help="judge nothing more once the run's LLM judges have cost so much",
     )
-    waiting = parser.add_mutually_exclusive_group()
-    waiting.add_argument("--wait", action="store_true", help="follow the new run to its end")
-    waiting.add_argument("--detach", action="store_true", help="queue the new run and leave (needs a broker)")
+    add_waiting_options(parser)
     add_follow_options(parser)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from farm.cli.following import FollowOptions, follow_to_the_end
-from farm.cli.options import add_follow_options, complain, echo, given
+from farm.cli.options import add_follow_options, add_waiting_options, complain, echo, given
 from farm.cli.yardstick import Yardstick
 from farm.errors import UsageError
 from farm.model.report import Totals
@@ -43,9 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="TIME",
         help="submit the run of this occurrence, such as one that was missed, unless there is one",
     )
-    waiting = parser.add_mutually_exclusive_group()
-    waiting.add_argument("--wait", action="store_true", help="follow the run to its end")
-    waiting.add_argument("--detach", action="store_true", help="queue the run and leave (needs a broker)")
+    add_waiting_options(parser)
     add_follow_options(parser)
 
 

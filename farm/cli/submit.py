@@ -10,6 +10,7 @@ from farm.cli.options import (
     add_case_option,
     add_discovery_options,
     add_follow_options,
+    add_waiting_options,
     add_yardstick_options,
     existing_directory,
     given,
@@ -52,9 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="start no session once the run has cost so much",
     )
     add("--keep", choices=("failed", "all", "none"), default="none", help="keep working directories")
-    waiting = parser.add_mutually_exclusive_group()
-    waiting.add_argument("--wait", action="store_true", help="follow the run to its end")
-    waiting.add_argument("--detach", action="store_true", help="queue the run and leave (needs a broker)")
+    add_waiting_options(parser)
     add_yardstick_options(parser)
     add_follow_options(parser)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from farm.model.agent import CommandSpec
 from farm.model.limits import LimitSpec
 from farm.model.report import CaseReport, SuiteReport, TrialReport
 from farm.model.suite import Case, Suite, Trials
-from farm.queue.carry_out import WorkPlace, carry_out
+from farm.queue.carry_out import WorkPlace
 from farm.queue.collect import aggregate
 from farm.queue.following import UnknownRunError, fetch_report
 from farm.queue.planning import RunOptions
@@ -25,6 +24,7 @@ from farm.queue.rows import parse_plan
 from farm.queue.submit import new_run_id, submit_run
 from farm.reporting.json import dump_report, parse_report
 from farm.settings import Settings
+from tests.integration.carrying import carry_out_all
 from tests.unit.builders import case as make_case
 from tests.unit.builders import suite_report, trial
 
@@ -65,12 +65,7 @@ class Running:
         return self.finish(run_id)
 
     def finish(self, run_id: str) -> EarlierRun:
-        ledger = self.place.broker.ledger
-        deadline = time.monotonic() + 60
-        while (status := ledger.status(run_id)) and status.state == "running":
-            assert time.monotonic() < deadline
-            for job in [*ledger.due(run_id), *ledger.waiting(run_id)]:
-                carry_out(job, self.place)
+        carry_out_all(run_id, self.place)
         assert aggregate(run_id, self.place.broker)
         path = fetch_report(self.place.broker, run_id, self.root / run_id)
         return EarlierRun(parse_report(path.read_bytes()), path.parent)

@@ -28,6 +28,7 @@ from farm.queue.planning import RunOptions
 from farm.queue.submit import new_run_id, submit_run
 from farm.reporting.json import dump_report, parse_report
 from farm.settings import Settings
+from tests.integration.carrying import carry_out_all
 from tests.unit.builders import case as make_case
 
 Ran = tuple[SuiteReport, Path]
@@ -53,13 +54,7 @@ class Running:
         return run_id
 
     def carry_out_all(self, run_id: str) -> None:
-        ledger = self.place.broker.ledger
-        deadline = time.monotonic() + 60
-        while (status := ledger.status(run_id)) and status.state == "running":
-            assert time.monotonic() < deadline
-            for job in [*ledger.due(run_id), *ledger.waiting(run_id)]:
-                carry_out(job, self.place)
-            time.sleep(0.01)
+        carry_out_all(run_id, self.place)
 
     def __call__(self, *cases: Case, out: Path | None = None, **options: Any) -> Ran:
         out = out or self.root / "out"

@@ -426,6 +426,12 @@ class TestAvailability:
         monkeypatch.setenv("FARM_CLAUDE_PATH", path)
         assert ClaudeAgent().availability().usable
 
+    def test_that_it_did_not_run_once_is_not_remembered(self, program, monkeypatch, tmp_path):
+        path = program(f"mkdir {tmp_path}/tried 2>/dev/null && exit 1; echo 9.9.9")
+        monkeypatch.setenv("FARM_CLAUDE_PATH", str(path))
+        assert not ClaudeAgent().availability().usable
+        assert ClaudeAgent().availability().version == "9.9.9"
+
     def test_a_cli_that_does_not_run_is_not_usable(self, program, monkeypatch):
         monkeypatch.setenv("FARM_CLAUDE_PATH", program("echo wrong machine >&2; exit 1"))
         found = ClaudeAgent().availability()
