@@ -1,13 +1,15 @@
 """Measure what the farm adds to real sessions: the Claude Code CLI through the engine, and in a bare loop.
 
 Both run the same CLI with the same arguments and environment on the same scripted API, whose answers take
-their time as a model's do; the loop is `xargs -P`. They take turns, and the best of each is compared. Wall
-time is told from `farm submit` to the report, and from the first request to the last: what lies before and
-after is the start and the end of the engine, which a run of thousands pays once.
+their time as a model's do; the loop is `xargs -P`. In each round both have a turn, each first in every
+other one, and what is told is the median of the rounds' ratios: neither one busy moment of the machine nor a
+machine that grows slower decides. Wall time is told from `farm submit` to the report; what of it
+a session has is told without the start and the end of the engine, which a run pays once.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import json
 import os
@@ -15,13 +17,13 @@ import resource
 import shlex
 import subprocess
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from bench.engine import start_submit
 from farm.agents.base import Session
@@ -36,7 +38,7 @@ from farm.testing import Scenario, ScriptedApi, ToolUse, Turn
 SESSIONS = 48
 CONCURRENCY = 16
 ANSWER_SECONDS = 2.0
-ROUNDS = 2
+ROUNDS = 5
 
 _PR_SET_CHILD_SUBREAPER = 36
 _CLAUDE = Path(".tools/claude/node_modules/.bin/claude")
@@ -58,12 +60,14 @@ class Measured:
     """What a round took."""
 
     wall_seconds: float
-    sessions_seconds: float  # of these, from the first request to the last
     cpu_seconds: float  # of all its processes
 
 
 def main() -> None:
     """Print the figures."""
+    parser = argparse.ArgumentParser(prog="python -m bench.sessions", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    count = parser.parse_args().rounds
     program = PROGRAM.find() or (_CLAUDE.absolute() if _CLAUDE.exists() else None)
     if program is None:
         print("Claude Code is not installed; `make claude` does it, with npm")
@@ -73,65 +77,63 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="farm-bench-") as name, ScriptedApi({"bench": _SCENARIO}) as api:
         directory = Path(name)
         project = _write_project(directory / "project", api.base_url("bench"))
-        start = _measure(api, partial(_submit, project, "start.yaml", 1))
+
+        def bare(place: str, sessions: int = SESSIONS) -> Measured:
+            loop = _write_loop(directory / place, project / "workspace", api.base_url("bench"), sessions)
+            return _measure(partial(_run_loop, loop))
+
+        def farm(_place: str) -> Measured:
+            return _measure(partial(_submit, project, "hello.yaml", SESSIONS))
+
+        bare("warm-up", sessions=2)  # brings the CLI's 246 MB into memory
+        starts = [_measure(partial(_submit, project, "start.yaml", 1)) for _ in range(3)]
+        start = Measured(*(median(each) for each in zip(*map(astuple, starts), strict=True)))
         print(f"{SESSIONS} sessions, {CONCURRENCY} at once, load {os.getloadavg()[0]:.1f}")
-        print(
-            f"start of the engine: {start.cpu_seconds:.1f} s CPU\n\nround         wall   sessions        CPU"
-        )
-        rounds: dict[str, list[Measured]] = {"bare": [], "farm": []}
-        for number in range(ROUNDS):
-            loop = _write_loop(directory / f"loop-{number}", project / "workspace", api.base_url("bench"))
-            rounds["bare"].append(_measure(api, partial(_run_loop, loop)))
-            rounds["farm"].append(_measure(api, partial(_submit, project, "hello.yaml", SESSIONS)))
-            for kind, measured in rounds.items():
-                print(f"{kind} {number + 1}  {_figures(measured[-1])}")
-        bare, farm = _best(rounds["bare"]), _best(rounds["farm"])
-        _compare(bare, farm, start)
+        print(f"start and end of the engine: {_figures(start)} CPU")
+        print("\nround        bare: wall        CPU   farm: wall        CPU   wall, CPU: farm / bare")
+        rounds = []
+        for number in range(1, count + 1):
+            kinds = (bare, farm) if number % 2 else (farm, bare)
+            measured = {kind: kind(f"loop-{number}") for kind in kinds}
+            rounds.append((measured[bare], measured[farm]))
+            wall, cpu = _ratios(*rounds[-1], start)
+            print(
+                f"{number:<8} {_figures(measured[bare])} {_figures(measured[farm])}   {wall:.3f}, {cpu:.3f}"
+            )
+        _conclude(rounds, start)
 
 
-def _compare(bare: Measured, farm: Measured, start: Measured) -> None:
-    print(f"bare    {_figures(bare)}\nfarm    {_figures(farm)}   (the best of each)\n")
+def _conclude(rounds: list[tuple[Measured, Measured]], start: Measured) -> None:
     waves = SESSIONS / CONCURRENCY
-    added_ms = (farm.sessions_seconds - bare.sessions_seconds) / waves * 1000
-    added_cpu = farm.cpu_seconds - start.cpu_seconds - bare.cpu_seconds
-    print(f"wall, start to report: {farm.wall_seconds / bare.wall_seconds:.3f} x the loop")
-    ratio = farm.sessions_seconds / bare.sessions_seconds
-    print(f"wall, from the first request to the last: {ratio:.3f} x (at most 1.05)", end="")
-    print(f", {added_ms:+.0f} ms a session (at most 100)")
-    print(f"CPU without the engine's start: {1 + added_cpu / bare.cpu_seconds:.3f} x (at most 1.05)", end="")
-    print(f", {added_cpu / SESSIONS * 1000:+.0f} ms a session")
+    walls, cpus = zip(*(_ratios(bare, farm, start) for bare, farm in rounds), strict=True)
+    added = [(f.wall_seconds - start.wall_seconds - b.wall_seconds) / waves * 1000 for b, f in rounds]
+    added_cpu = [(f.cpu_seconds - start.cpu_seconds - b.cpu_seconds) / SESSIONS * 1000 for b, f in rounds]
+    print("\nmedian of the rounds (least to most)")
+    print(f"wall, start to report: {_spread(walls)} x the loop (at most 1.05)")
+    print(f"CPU without the engine's start: {_spread(cpus)} x (at most 1.05)")
+    print(f"added to a session: {median(added):+.0f} ms (at most 100), {median(added_cpu):+.0f} ms CPU")
 
 
-def _best(measured: list[Measured]) -> Measured:
-    return Measured(
-        min(each.wall_seconds for each in measured),
-        min(each.sessions_seconds for each in measured),
-        min(each.cpu_seconds for each in measured),
+def _ratios(bare: Measured, farm: Measured, start: Measured) -> tuple[float, float]:
+    return (
+        farm.wall_seconds / bare.wall_seconds,
+        (farm.cpu_seconds - start.cpu_seconds) / bare.cpu_seconds,
     )
 
 
+def _spread(values: tuple[float, ...]) -> str:
+    return f"{median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+
+
 def _figures(measured: Measured) -> str:
-    return f"{measured.wall_seconds:8.2f} s {measured.sessions_seconds:8.2f} s {measured.cpu_seconds:8.2f} s"
+    return f"{measured.wall_seconds:8.2f} s {measured.cpu_seconds:8.2f} s"
 
 
-def _measure(api: ScriptedApi, run: Callable[[], None]) -> Measured:
-    before, asked, started = _cpu_seconds(), len(api.received()), time.perf_counter()
-    moments: list[float] = []  # of requests
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(0.005):
-            if len(api.received()) > asked + len(moments):
-                moments.append(time.perf_counter())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
+def _measure(run: Callable[[], None]) -> Measured:
+    before, started = _cpu_seconds(), time.perf_counter()
     run()
-    end = time.perf_counter()
-    ended.set()
-    watcher.join()
-    sessions_seconds = moments[-1] - moments[0] if moments else 0.0
-    return Measured(end - started, sessions_seconds, _cpu_seconds() - before)
+    wall_seconds = time.perf_counter() - started
+    return Measured(wall_seconds, _cpu_seconds() - before)
 
 
 def _cpu_seconds() -> float:
@@ -169,10 +171,10 @@ def _submit(project: Path, file: str, count: int) -> None:
     assert f"Results: {count}/{count} passed".encode() in output, output[-500:]
 
 
-def _write_loop(place: Path, workspace: Path, base_url: str) -> list[Path]:
+def _write_loop(place: Path, workspace: Path, base_url: str, sessions: int) -> list[Path]:
     """Write a script for each session: what the farm would run, without the farm."""
     scripts = []
-    for number in range(SESSIONS):
+    for number in range(sessions):
         root = place / str(number)
         for part in PARTS:
             (root / part).mkdir(parents=True)
