@@ -42,6 +42,7 @@ system:
 claude: $(CLAUDE)/.ready-$(CLAUDE_VERSION)
 
 $(CLAUDE)/.ready-$(CLAUDE_VERSION):
+	@rm -f $(CLAUDE)/.ready-*  # another version is there no more
 	@if command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix $(CLAUDE) \
 		@anthropic-ai/claude-code@$(CLAUDE_VERSION) && $(CLAUDE)/node_modules/.bin/claude --version >/dev/null; \
 		then touch $@; else echo "not installed: Claude Code, which needs npm; its tests will be skipped"; fi

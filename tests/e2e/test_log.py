@@ -87,16 +87,24 @@ CALLS = [
     "Read(file_path='README.md')",
     r"Bash(command='cat .env\x1b[31m; true')",
     "Agent(description='count', prompt='COUNT the lines', subagent_type='general-purpose')",
-    "subagent: Bash(command='echo 3')",
     r"Write(file_path='SUMMARY.md', content='three\n')",
 ]
+CALL_OF_SUBAGENT = "subagent: Bash(command='echo 3')"
+
+
+def calls_told(lines: list[str], mark: str) -> list[str]:
+    """Give the agent's own calls; its subagent's comes after it was started, in some versions beside others."""
+    calls = [line.removeprefix(mark) for line in lines if line.startswith(mark)]
+    at = calls.index(CALL_OF_SUBAGENT)
+    assert at > 2
+    return calls[:at] + calls[at + 1 :]
 
 
 def test_a_run_tells_of_calls_in_a_pipe_and_every_log_of_the_session_gets_the_same_verdicts(project):
     done = farm(project, "run", "-v", "--keep", "all", "test.yaml")
     assert done.returncode == 1, done
     lines = done.stdout.splitlines()
-    assert lines[:5] == [f"  · test: {call}" for call in CALLS]
+    assert calls_told(lines[:5], "  · test: ") == CALLS
     assert lines[5] == "✗ test  Summarize"
     kept = Path(next(line for line in done.stderr.splitlines() if line.startswith("kept: ")).split()[1])
     (log,) = kept.glob("config/claude/projects/*/*.jsonl")
@@ -116,7 +124,8 @@ def test_a_run_tells_of_calls_in_a_pipe_and_every_log_of_the_session_gets_the_sa
 def test_a_session_is_shown_as_it_goes_and_makes_a_test_that_it_passes(project):
     done = farm(project, "log", "Summarize the README", "--yaml", "--out", "session.json")
     assert done.returncode == 0, done
-    assert done.stderr.splitlines() == [*(f"  · {call}" for call in CALLS), "Transcript: session.json"]
+    *told, last = done.stderr.splitlines()
+    assert (len(told), calls_told(told, "  · "), last) == (5, CALLS, "Transcript: session.json")
     (project / "made.yaml").write_text(done.stdout)
     analyzed = farm(project, "analyze", "made.yaml", "session.json")
     assert (analyzed.returncode, analyzed.stdout.splitlines()[-1]) == (0, "Results: 6/6 passed"), analyzed
