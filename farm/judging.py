@@ -7,9 +7,11 @@ nothing else: neither the case's workspace with the agent's files, nor the instr
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from farm.agents.base import Session
 from farm.agents.registry import AGENTS
@@ -21,13 +23,21 @@ from farm.model.job import JudgePlan
 from farm.model.messages import Message
 from farm.model.prices import Price
 from farm.model.suite import Case
-from farm.model.transcript import Usage
+from farm.model.transcript import Transcript, Usage
 from farm.sessions.process import check_not_stopped
 from farm.sessions.sandbox import Sandbox, choose_sandbox
 from farm.sessions.trial_directories import TrialDirectories
 from farm.sessions.workspace import Workspace, open_workspace
 
 _NO_FILES = Path("/nonexistent")
+
+# What holds a judge's session: it may have to wait for its turn, and others may hear how it ended.
+JudgeTurn: TypeAlias = Callable[[JudgePlan, str | None], AbstractContextManager[None]]
+
+
+def at_any_time(_plan: JudgePlan, _model: str | None) -> AbstractContextManager[None]:
+    """Let a judge begin at once: nobody else is known to ask the same service."""
+    return nullcontext()
 
 
 @dataclass
@@ -70,6 +80,7 @@ class Judges:
     hidden: tuple[Path, ...] = ()  # the suite: no sandbox shows it
     files: Path = _NO_FILES  # where the files that travel with the case lie
     prices: Mapping[str, Price] = field(default_factory=dict)
+    turn: JudgeTurn = at_any_time
     costs: JudgeCosts = field(default_factory=JudgeCosts)
 
     def ask(self, question: Question) -> Answer:
@@ -78,11 +89,18 @@ class Judges:
         if plan is None:
             raise EvaluatorError(f'the plan of this trial has no judge "{question.agent or "by default"}"')
         check_not_stopped(self.stop)
+        model = question.model or plan.model
+        with self.turn(plan, model):
+            transcript = self._hold_session(plan, question, model)
+        check_not_stopped(self.stop)
+        return Answer(transcript.final_text, plan.agent, transcript.model)
+
+    def _hold_session(self, plan: JudgePlan, question: Question, model: str | None) -> Transcript:
         cost_usd: float | None = None
         usage: Usage | None = None
         try:
             with open_workspace(directories=self.directories) as workspace:
-                transcript = AGENTS[plan.spec.kind].run(self._session(plan, question, workspace))
+                transcript = AGENTS[plan.spec.kind].run(self._session(plan, question, model, workspace))
             cost_usd, usage = transcript.cost_usd, transcript.usage
         except SessionError as error:
             cost_usd = error.cost_usd
@@ -96,10 +114,11 @@ class Judges:
             raise SessionError("workspace_failed", str(error), retryable=False) from error
         finally:
             self.costs.add(cost_usd, usage)
-        check_not_stopped(self.stop)
-        return Answer(transcript.final_text, plan.agent, transcript.model)
+        return transcript
 
-    def _session(self, plan: JudgePlan, question: Question, workspace: Workspace) -> Session:
+    def _session(
+        self, plan: JudgePlan, question: Question, model: str | None, workspace: Workspace
+    ) -> Session:
         wanted = Sandbox(
             writable=(workspace.root,), tmp=workspace.tmp, hidden=self.hidden, network=plan.network
         )
@@ -116,7 +135,7 @@ class Judges:
             workspace=workspace,
             files=self.files,
             timeout_seconds=plan.timeout_seconds,
-            model=question.model or plan.model,
+            model=model,
             stop=self.stop,
             sandbox=choose_sandbox(plan.isolation, wanted),
             tools=False,

@@ -15,7 +15,7 @@ from farm.agents.registry import AGENTS
 from farm.errors import FarmError, SessionError, UsageError
 from farm.evaluators.base import EvaluationContext
 from farm.evaluators.registry import judge
-from farm.judging import Judges, questions_of
+from farm.judging import Judges, JudgeTurn, at_any_time, questions_of
 from farm.model.agent import AgentBase, Isolation
 from farm.model.job import JudgePlan
 from farm.model.messages import ToolCall
@@ -60,6 +60,7 @@ class TrialPlan:
     network: bool = True
     prices: Mapping[str, Price] = field(default_factory=dict)  # farm.yaml's own, by model
     judges: Mapping[str, JudgePlan] = field(default_factory=dict)  # whom LLM evaluators ask: see Judges
+    judge_turn: JudgeTurn = at_any_time
     directories: TrialDirectories = field(default_factory=TrialDirectories)
 
 
@@ -86,7 +87,14 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     redaction = Redaction(secrets_of(plan.spec, plan.case))
 
     judges = Judges(
-        plan.case.id, plan.judges, plan.stop, plan.directories, _hidden(plan), plan.files, plan.prices
+        case_id=plan.case.id,
+        plans=plan.judges,
+        stop=plan.stop,
+        directories=plan.directories,
+        hidden=_hidden(plan),
+        files=plan.files,
+        prices=plan.prices,
+        turn=plan.judge_turn,
     )
 
     def keep() -> bool:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO
 
@@ -30,7 +30,7 @@ from farm.queue.heartbeat import Heartbeat, Lease
 from farm.queue.ledger import Limit, Refused
 from farm.queue.rows import UnreadableRowError, dump_record, parse_plan
 from farm.queue.secret_names import check_secrets
-from farm.queue.services import service_of, tell_fleet
+from farm.queue.services import judge_at_service, service_of, tell_fleet
 from farm.queue.signing import SignatureError
 from farm.queue.submit import queue_again
 from farm.reporting.terminal import tool_call_line
@@ -250,6 +250,7 @@ def _run(plan: CasePlan, lease: Lease, place: WorkPlace) -> TrialResult:
                     network=plan.network,
                     prices=plan.prices,
                     judges=plan.judges,
+                    judge_turn=partial(judge_at_service, lease=lease, ledger=place.broker.ledger),
                 )
             )
     except (FarmError, OSError) as failure:

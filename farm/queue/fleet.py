@@ -48,7 +48,7 @@ class Fleet(ScriptedClient):
 
     def pauses(self) -> dict[str, int]:
         """Give the names under which nobody may start now because a service is busy, and for how many ms."""
-        now_ms = self._server_time_ms()
+        now_ms = self.time_ms()
         with clear_errors():
             found = self._client.zrangebyscore(_PAUSES, f"({now_ms}", "+inf", withscores=True)
         return {name.decode(): int(ends_ms) - now_ms for name, ends_ms in found}

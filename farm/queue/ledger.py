@@ -112,7 +112,7 @@ class Ledger(RunBook):
         word = secrets.token_hex(8)
         ready_jobs, ready_cases = key_of(run_id, f"{TODO}:{word}"), key_of(run_id, f"{CASES}:{word}")
         # Known as active before it exists: a submitter that dies on the way leaves nothing that nobody finds.
-        now_ms = self._server_time_ms()
+        now_ms = self.time_ms()
         with clear_errors():
             self._client.zadd(ACTIVE, {run_id: now_ms})
             case_count = sum(self._prepare(ready_cases, "HSET", map(_flat, batches(cases, 200))))

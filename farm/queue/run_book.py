@@ -53,7 +53,7 @@ class RunBook(Fleet):
 
     def status(self, run_id: str) -> RunStatus | None:
         """Look at a run; None if there is none of this id."""
-        now_ms = self._server_time_ms()
+        now_ms = self.time_ms()
         with clear_errors():
             pipeline = self._client.pipeline(transaction=True)
             pipeline.hgetall(key_of(run_id))
@@ -66,7 +66,7 @@ class RunBook(Fleet):
 
     def waiting(self, run_id: str) -> Iterator[CaseJob]:
         """Name the trials that have neither result nor lease, and whose delay is over."""
-        now_ms = self._server_time_ms()
+        now_ms = self.time_ms()
         with clear_errors():
             leased = set(self._client.zrange(key_of(run_id, LEASES), 0, -1))
             delayed = set(self._client.zrangebyscore(key_of(run_id, DELAYS), now_ms, "+inf"))

@@ -36,7 +36,8 @@ class ScriptedClient:
             self._scripts[name] = self._client.register_script(_source(name, shared))
         return self._scripts[name]
 
-    def _server_time_ms(self) -> int:
+    def time_ms(self) -> int:
+        """Give the time by the server's clock, the only one that all share."""
         with clear_errors():
             seconds, microseconds = self._client.time()
         return int(seconds) * 1000 + int(microseconds) // 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -12,12 +13,14 @@ import pytest
 import redis
 
 from farm.cli.status import run as farm_status
+from farm.evaluators import llm
 from farm.model.agent import AnthropicSpec, ScriptedSpec
 from farm.model.job import CaseJob
 from farm.model.suite import Case, Suite
 from farm.queue import fleet
 from farm.queue.broker import Broker
 from farm.queue.carry_out import WorkPlace, carry_out
+from farm.queue.ended import Ended
 from farm.queue.heartbeat import Heartbeat
 from farm.queue.ledger import Ledger, Limit, Refused
 from farm.queue.planning import RunOptions
@@ -26,6 +29,7 @@ from farm.queue.submit import new_run_id, submit_run
 from farm.settings import Settings
 from tests.integration.ledger_builders import a_minute_later, claimed, jobs, status_of
 from tests.unit.builders import case as make_case
+from tests.unit.sessions.processes import wait_until
 
 
 @pytest.fixture
@@ -170,3 +174,44 @@ class TestTwoWorkers:
         assert not client.exists(f"farm:limit:{service}:strikes")
         carry_out(two, second)
         assert status_of(first.broker.ledger, one.run_id).done == 2
+
+    def submit_judged(self, root: Path, place: WorkPlace, model: str, scenario: str) -> CaseJob:
+        (root / "busy.yaml").write_text(scenario)
+        api = AnthropicSpec(api="scripted:busy.yaml", max_retries=0, model=model)
+        settings = Settings(agents={"model": api, "double": ScriptedSpec()}, retries=0)
+        review = {"type": "stdout_review", "stdout": {"review": "should greet", "agent": "model"}}
+        case = make_case(id="judged", agent="double", script=[{"say": "hello"}], evaluators=(review,))
+        run_id = new_run_id()
+        suite = Suite(name="demo", root=str(root), cases=(case,))
+        assert submit_run(suite, settings, RunOptions(workspace=root), place.broker, run_id)
+        return CaseJob(run_id=run_id, case_id=case.id)
+
+    def test_a_judge_that_is_turned_away_makes_all_wait(self, places, tmp_path, model, monkeypatch):
+        monkeypatch.setattr(llm, "ATTEMPTS", 1)
+        first, second = places
+        busy = "turns: [{fault: {status: 529, retry_after_seconds: 50}}]"
+        judged = self.submit_judged(tmp_path, first, model, busy)
+        assert carry_out(judged, first).how == "errored"
+        assert 40_000 < second.broker.ledger.pauses()[f"anthropic:{model} at scripted:busy.yaml"] <= 50_000
+        one, *_ = self.submit(tmp_path, second, model, busy)
+        assert carry_out(one, second).how == "waits"
+
+    def test_a_judge_waits_while_its_service_is_busy_and_ends_the_strikes(
+        self, places, tmp_path, model, client
+    ):
+        first, second = places
+        service = f"anthropic:{model} at scripted:busy.yaml"
+        answer = '{"score": 9, "reasoning": "it does"}'
+        judged = self.submit_judged(tmp_path, first, model, f"turns: [{{say: '{answer}'}}]")
+        second.broker.ledger.note_busy(service, 1, first_ms=2000)
+        ended: list[Ended] = []
+        judging = threading.Thread(target=lambda: ended.append(carry_out(judged, first)))
+        judging.start()
+        ledger = second.broker.ledger
+        waiting = f"a judge waits: {service} is busy"
+        wait_until(lambda: waiting in [running.note for running in ledger.running(judged.run_id)])
+        assert service in ledger.pauses()
+        judging.join()
+        assert [each.how for each in ended] == ["passed"]
+        assert service not in ledger.pauses()
+        assert not client.exists(f"farm:limit:{service}:strikes")
