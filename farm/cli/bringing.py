@@ -16,7 +16,7 @@ from farm.queue.finding import (
     reachable_broker,
     shown_state,
 )
-from farm.queue.following import copy_report, fetch_report
+from farm.queue.report_directory import copy_report, fetch_report
 
 
 class NotOverError(FarmError):

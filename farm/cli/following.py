@@ -18,7 +18,8 @@ from farm.model.suite import Suite
 from farm.queue.broker import Broker
 from farm.queue.connection import LedgerError
 from farm.queue.embedded import Embedded
-from farm.queue.following import Update, fetch_report, follow_run
+from farm.queue.following import Update, follow_run
+from farm.queue.report_directory import fetch_report
 from farm.reporting.formats import FORMATS, write_beside
 from farm.reporting.json import read_head
 from farm.reporting.summarize import summarize_case

@@ -29,8 +29,8 @@ from farm.model.suite import Suite
 from farm.queue.archive import REPORT
 from farm.queue.embedded import Embedded, embedded_engine, has_broker, run_directory
 from farm.queue.finding import reachable_broker
-from farm.queue.following import check_out
 from farm.queue.regrading import EarlierRun, files_of_run, pair_cases, regrade_run
+from farm.queue.report_directory import check_out
 from farm.queue.submit import new_run_id
 from farm.reporting.json import parse_report
 from farm.reporting.terminal import change_lines

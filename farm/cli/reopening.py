@@ -17,7 +17,7 @@ from farm.queue.archive import NotArchivedError
 from farm.queue.broker import Broker
 from farm.queue.embedded import reopened_engine, run_directory
 from farm.queue.finding import check_submitted, fleet_broker
-from farm.queue.following import EarlierReport, check_out, fetch_report
+from farm.queue.report_directory import EarlierReport, check_out, fetch_report
 from farm.reporting.json import read_head
 from farm.reporting.summarize import exit_code
 

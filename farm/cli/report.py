@@ -13,7 +13,7 @@ from farm.cli.options import add_junit_option, add_run_argument, echo, given_pat
 from farm.cli.yardstick import check_junit, write_file
 from farm.errors import UsageError
 from farm.queue.archive import REPORT
-from farm.queue.following import check_out
+from farm.queue.report_directory import check_out
 from farm.reporting.formats import FORMATS, write_beside
 from farm.reporting.json import parse_report
 from farm.reporting.junit import dump_junit

@@ -22,8 +22,8 @@ from farm.queue.broker import Broker
 from farm.queue.delivery import deliver_notices
 from farm.queue.embedded import Embedded, embedded_engine, has_broker, run_directory
 from farm.queue.finding import reachable_broker, shown_state
-from farm.queue.following import check_out
 from farm.queue.history import known_archive, past_runs
+from farm.queue.report_directory import check_out
 from farm.queue.schedules import Schedule, find_schedule, load_scheduled, schedules_of, submit_scheduled
 from farm.queue.settling import baseline_of, settle_run
 from farm.queue.submit import new_run_id

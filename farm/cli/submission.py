@@ -15,8 +15,8 @@ from farm.errors import UsageError
 from farm.model.suite import Suite
 from farm.queue.embedded import Embedded, run_directory
 from farm.queue.finding import reachable_broker
-from farm.queue.following import check_out
 from farm.queue.planning import RunOptions
+from farm.queue.report_directory import check_out
 from farm.queue.submit import new_run_id, submit_run
 from farm.reporting.terminal import safe
 from farm.settings import find_root, load_settings

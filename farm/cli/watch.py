@@ -13,7 +13,8 @@ from farm.queue.archive import REPORT
 from farm.queue.connection import LedgerError
 from farm.queue.embedded import run_directory
 from farm.queue.finding import FoundRun, find_run, shown_state
-from farm.queue.following import Update, check_out, follow_run
+from farm.queue.following import Update, follow_run
+from farm.queue.report_directory import check_out
 from farm.reporting.json import parse_report
 
 

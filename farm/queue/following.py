@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from farm.errors import FarmError, OutputError, UsageError
+from farm.errors import FarmError
 from farm.model.job import CaseJob, CasePlan, TrialRecord
 from farm.model.report import CaseReport
 from farm.model.verdict import Outcome
-from farm.queue.archive import REPORT, TRANSCRIPTS
-from farm.queue.blobs import BlobError, get_bytes
 from farm.queue.broker import Broker
 from farm.queue.collect import read_result, trials_of
 from farm.queue.ledger import Running, RunStatus
 from farm.queue.rows import UnreadableRowError, parse_plan
 from farm.queue.signing import SignatureError
-from farm.reporting.formats import FORMATS_BESIDE
-from farm.reporting.json import is_report_file
 from farm.reporting.summarize import summarize_case
 
-_TRANSCRIPTS = "transcripts"  # the directory; TRANSCRIPTS is the list of them
-_TRANSCRIPT = re.compile(r"transcripts/[0-9]{5,9}\.json")
 _PAUSE_SECONDS = 0.1
 _WORKERS_EVERY_SECONDS = 2.0
 _WORKERS_MAY_START_SECONDS = 5.0
@@ -198,121 +187,3 @@ def trial_outcomes(broker: Broker, run_id: str) -> Iterator[tuple[CaseJob, Outco
 
 def _still_open(status: RunStatus) -> RunStatus:
     return replace(status, state="aggregating")
-
-
-def fetch_report(broker: Broker, run_id: str, out: Path) -> Path:
-    """Bring a run's report and transcripts into a directory; give the report's path."""
-
-    def bring(directory: Path) -> None:
-        with tempfile.TemporaryFile() as index:
-            broker.archive.read(run_id, TRANSCRIPTS, index)
-            index.seek(0)
-            for line in index:
-                name, _, blob_id = line.decode().rstrip("\n").partition("\t")
-                if not _TRANSCRIPT.fullmatch(name):  # it comes from the broker or the store: no other path
-                    raise BlobError(f"the list of transcripts of run {run_id} is corrupt")
-                (directory / name).write_bytes(get_bytes(broker.blobs, blob_id))
-        with (directory / REPORT).open("wb") as file:
-            broker.archive.read(run_id, REPORT, file)
-
-    try:
-        return _replace_report(out, bring)
-    except BlobError as error:
-        raise BlobError(f"{error}; the run is kept: `farm report {run_id}` tries again") from None
-
-
-def copy_report(kept: Path, out: Path) -> Path:
-    """Copy a report, and the transcripts beside it, into a directory; give the copy's path."""
-
-    def bring(directory: Path) -> None:
-        shutil.copyfile(kept, directory / REPORT)
-        if (kept.parent / _TRANSCRIPTS).is_dir():
-            shutil.copytree(kept.parent / _TRANSCRIPTS, directory / _TRANSCRIPTS, dirs_exist_ok=True)
-
-    return _replace_report(out, bring)
-
-
-@dataclass(frozen=True)
-class EarlierReport:
-    """The report that a directory has, if any, before a run goes on that is to be reported there."""
-
-    directory: Path
-    identity: tuple[int, int] | None
-
-    @classmethod
-    def of(cls, directory: Path) -> EarlierReport:
-        """Look whether there is one."""
-        return cls(directory, _identity(directory / REPORT))
-
-    def remove(self) -> None:
-        """Remove it, lest a run that goes on be taken for it; not what a quick worker wrote since."""
-        report = self.directory / REPORT
-        try:
-            if self.identity is not None and _identity(report) == self.identity:
-                _remove_transcripts(self.directory, but=set())
-                for beside in FORMATS_BESIDE:
-                    (self.directory / beside.file).unlink(missing_ok=True)
-                report.unlink(missing_ok=True)
-        except OSError as error:
-            raise OutputError(f"{error.filename or report}: can't be removed: {error.strerror}") from None
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
-
-
-def check_out(out: Path) -> EarlierReport:
-    """Make the directory for a report, and refuse one that has another's; nothing in it is changed.
-
-    Gives the report that is there, to be removed once it is sure that another will come.
-    """
-    _refuse_another(out)
-    try:
-        (out / _TRANSCRIPTS).mkdir(parents=True, exist_ok=True)
-        if not os.access(out, os.W_OK):
-            raise PermissionError(13, "Permission denied")
-    except OSError as error:
-        raise UsageError(f"{out}: can't be written to: {error.strerror}") from None
-    return EarlierReport.of(out)
-
-
-def _replace_report(out: Path, bring: Callable[[Path], None]) -> Path:
-    """Put what is brought in the place of an earlier report, once all of it is there."""
-    _refuse_another(out)
-    try:
-        (out / _TRANSCRIPTS).mkdir(parents=True, exist_ok=True)
-        # Of its own: two may do this at once, who carries a run out and who watches it.
-        with tempfile.TemporaryDirectory(prefix=".report-", dir=out) as name:
-            new = Path(name)
-            (new / _TRANSCRIPTS).mkdir()
-            bring(new)
-            transcripts = {path.name for path in (new / _TRANSCRIPTS).iterdir()}
-            _remove_transcripts(out, but=transcripts)
-            for transcript in transcripts:
-                (new / _TRANSCRIPTS / transcript).replace(out / _TRANSCRIPTS / transcript)
-            (new / REPORT).replace(out / REPORT)
-    except OSError as error:
-        raise OutputError(f"{error.filename or out}: can't be written: {error.strerror}") from None
-    return out / REPORT
-
-
-def _refuse_another(out: Path) -> None:
-    report = out / REPORT
-    if os.path.lexists(report) and not is_report_file(report):
-        raise UsageError(f"{report} exists, and is no report of the farm; choose another --out")
-    for path in (out / beside.file for beside in FORMATS_BESIDE):
-        if os.path.lexists(path) and not report.exists():
-            raise UsageError(f"{path} exists, and is no report of the farm; choose another --out")
-
-
-def _remove_transcripts(out: Path, but: set[str]) -> None:
-    """Remove those of an earlier report. What is not ours stays: `--out .` is easily said."""
-    if not (out / REPORT).exists():
-        return
-    for old in (out / _TRANSCRIPTS).glob("*.json"):
-        if old.stem.isdecimal() and old.name not in but:
-            old.unlink(missing_ok=True)

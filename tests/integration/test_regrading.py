@@ -17,9 +17,10 @@ from farm.model.report import CaseReport, SuiteReport, TrialReport
 from farm.model.suite import Case, Suite, Trials
 from farm.queue.carry_out import WorkPlace
 from farm.queue.collect import aggregate
-from farm.queue.following import UnknownRunError, fetch_report
+from farm.queue.following import UnknownRunError
 from farm.queue.planning import RunOptions
 from farm.queue.regrading import EarlierRun, files_of_run, pair_cases, regrade_run
+from farm.queue.report_directory import fetch_report
 from farm.queue.rows import parse_plan
 from farm.queue.submit import new_run_id, submit_run
 from farm.reporting.json import dump_report, parse_report

@@ -23,8 +23,9 @@ from farm.queue.broker import Broker
 from farm.queue.carry_out import WorkPlace, carry_out, retry_delay_ms
 from farm.queue.collect import aggregate
 from farm.queue.compression import compress, decompress
-from farm.queue.following import UnknownRunError, check_out, fetch_report, follow_run
+from farm.queue.following import UnknownRunError, follow_run
 from farm.queue.planning import RunOptions
+from farm.queue.report_directory import check_out, fetch_report
 from farm.queue.submit import new_run_id, submit_run
 from farm.reporting.json import dump_report, parse_report
 from farm.settings import Settings

@@ -20,10 +20,11 @@ from farm.queue.blobs import BlobError, put_bytes
 from farm.queue.broker import Broker
 from farm.queue.carry_out import WorkPlace, carry_out
 from farm.queue.collect import aggregate
-from farm.queue.following import fetch_report, follow_run
+from farm.queue.following import follow_run
 from farm.queue.heartbeat import Heartbeat
 from farm.queue.ledger import WorkerRecord
 from farm.queue.reopening import resume_run, retry_run
+from farm.queue.report_directory import fetch_report
 from farm.queue.rows import dump_plan, parse_plan
 from farm.queue.server import Server
 from farm.queue.signing import SignatureError, Signer, unsigned

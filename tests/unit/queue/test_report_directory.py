@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from farm.errors import OutputError, UsageError
-from farm.queue.following import check_out
+from farm.queue.report_directory import check_out
 from farm.reporting.formats import FORMATS_BESIDE, write_beside
 from farm.reporting.json import dump_report
 from tests.unit.builders import suite_report
