@@ -79,7 +79,7 @@ def follow_to_the_end(
             echo(f"no longer watching; the run goes on, and `farm watch {run_id}` follows it", err=True)
         return EXIT_INTERRUPTED
     path = fetch_report(broker, run_id, options.out)
-    write_beside(path)
+    write_beside(path, only_missing=not options.owns_run)
     show_end(path, as_json=options.as_json)
     code = options.yardstick.measure(path, as_json=options.as_json)
     _tell_of_unknown_costs(broker, run_id)

@@ -16,8 +16,13 @@ from farm.model.report import SuiteReport
 from farm.model.suite import Suite
 from farm.queue.baselines import NoEarlierRunError, opened_report, read_standing
 from farm.queue.history import known_archive
-from farm.reporting.changes import COMPARISON_FILE, comparison_lines, dump_comparison
-from farm.reporting.compare import COMPARISON_SCHEMA, Comparison, Standing, compare, comparison_exit_code
+from farm.reporting.changes import (
+    COMPARISON_FILE,
+    comparison_lines,
+    dump_comparison,
+    is_comparison_file,
+)
+from farm.reporting.compare import Comparison, Standing, compare, comparison_exit_code
 from farm.reporting.formats import FORMATS
 from farm.reporting.junit import write_junit
 from farm.reporting.markdown import write_markdown
@@ -25,8 +30,6 @@ from farm.reporting.report_file import ReportFile
 from farm.reporting.summarize import exit_code, is_incomplete
 
 FailOn = Literal["failure", "regression", "never"]
-
-_OURS = f'"schema": "{COMPARISON_SCHEMA}"'.encode()
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,9 @@ class Yardstick:
 
     def check(self, out: Path) -> None:
         """Refuse, before anything runs, places that can't be written to or hold what is another's."""
-        if self.baseline is not None and _is_anothers(out / COMPARISON_FILE):
-            raise UsageError(
-                f"{out / COMPARISON_FILE} exists, and is none of the farm's; choose another --out"
-            )
+        path = out / COMPARISON_FILE
+        if self.baseline is not None and os.path.lexists(path) and not is_comparison_file(path):
+            raise UsageError(f"{path} exists, and is none of the farm's; choose another --out")
 
     def measure(self, path: Path, *, as_json: bool) -> int:
         """Write and show what a report is beside the baseline; give the exit code."""
@@ -51,15 +53,12 @@ class Yardstick:
         comparison = self._compare(file)
         if self.junit is not None:
             write_file(self.junit, lambda target: write_junit(file, target))
-        beside = path.parent / COMPARISON_FILE
         if comparison is not None:
-            markdown = path.parent / FORMATS["markdown"].file
+            beside, markdown = path.parent / COMPARISON_FILE, path.parent / FORMATS["markdown"].file
             write_file(beside, lambda target: target.write(dump_comparison(comparison)))
             write_file(markdown, lambda target: write_markdown(file, target, comparison))
             for line in comparison_lines(comparison, painter()):
                 echo(line, err=as_json)
-        elif beside.exists() and not _is_anothers(beside):
-            beside.unlink(missing_ok=True)  # of an earlier run
         return yardstick_code(self.fail_on, file.head, comparison)
 
     def _compare(self, file: ReportFile) -> Comparison | None:
@@ -135,13 +134,3 @@ def write_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             write(target)
     except OSError as error:
         raise OutputError(f"{path}: can't be written: {error.strerror}") from None
-
-
-def _is_anothers(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return _OURS not in file.read(200)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True

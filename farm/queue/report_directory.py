@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from farm.errors import OutputError, UsageError
 from farm.queue.archive import REPORT, TRANSCRIPTS
 from farm.queue.blobs import BlobError, get_bytes
 from farm.queue.broker import Broker
+from farm.reporting.changes import COMPARISON_FILE, is_comparison_file
 from farm.reporting.formats import FORMATS_BESIDE
 from farm.reporting.json import is_report_file
 
@@ -71,8 +73,7 @@ class EarlierReport:
         try:
             if self.identity is not None and _identity(report) == self.identity:
                 _remove_transcripts(self.directory, but=set())
-                for beside in FORMATS_BESIDE:
-                    (self.directory / beside.file).unlink(missing_ok=True)
+                _remove_beside(self.directory)
                 report.unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(f"{error.filename or report}: can't be removed: {error.strerror}") from None
@@ -115,7 +116,10 @@ def _replace_report(out: Path, bring: Callable[[Path], None]) -> Path:
             _remove_transcripts(out, but=transcripts)
             for transcript in transcripts:
                 (new / _TRANSCRIPTS / transcript).replace(out / _TRANSCRIPTS / transcript)
-            (new / REPORT).replace(out / REPORT)
+            # If it is the same, another has brought it, and what lies beside it is of this report too.
+            if not _is_same(new / REPORT, out / REPORT):
+                _remove_beside(out)
+                (new / REPORT).replace(out / REPORT)
     except OSError as error:
         raise OutputError(f"{error.filename or out}: can't be written: {error.strerror}") from None
     return out / REPORT
@@ -128,6 +132,20 @@ def _refuse_another(out: Path) -> None:
     for path in (out / beside.file for beside in FORMATS_BESIDE):
         if os.path.lexists(path) and not report.exists():
             raise UsageError(f"{path} exists, and is no report of the farm; choose another --out")
+
+
+def _is_same(new: Path, old: Path) -> bool:
+    return old.is_file() and filecmp.cmp(new, old, shallow=False)
+
+
+def _remove_beside(out: Path) -> None:
+    """Remove what was made of an earlier report. What is not ours stays."""
+    if not (out / REPORT).exists():
+        return
+    for beside in FORMATS_BESIDE:
+        (out / beside.file).unlink(missing_ok=True)
+    if is_comparison_file(out / COMPARISON_FILE):
+        (out / COMPARISON_FILE).unlink(missing_ok=True)
 
 
 def _remove_transcripts(out: Path, but: set[str]) -> None:

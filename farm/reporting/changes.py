@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from farm.reporting.compare import COMPARISON_SCHEMA, STATES, CaseChange, Comparison, Side, State
 from farm.reporting.terminal import Paint, plain, safe
 
 COMPARISON_FILE = "comparison.json"
+_BEGINNING = f'"schema": "{COMPARISON_SCHEMA}"'.encode()
 
 _MARKS: dict[State, tuple[str, str]] = {
     "regressed": ("✗", "red"),
@@ -30,6 +32,15 @@ def dump_comparison(comparison: Comparison) -> bytes:
     data = {"schema": COMPARISON_SCHEMA, **comparison.model_dump(mode="json")}
     text = json.dumps(data, ensure_ascii=False, indent=2)
     return f"{text}\n".encode("utf-8", "replace")
+
+
+def is_comparison_file(path: Path) -> bool:
+    """Say whether a file is there, and is a comparison of the farm's."""
+    try:
+        with path.open("rb") as file:
+            return _BEGINNING in file.read(200)
+    except OSError:
+        return False
 
 
 def comparison_lines(comparison: Comparison, paint: Paint = plain) -> Iterator[str]:

@@ -52,16 +52,22 @@ FORMATS = {
 FORMATS_BESIDE = tuple(known for known in FORMATS.values() if known.is_beside)
 
 
-def write_beside(path: Path) -> None:
-    """Write a report.json in all the other forms that people look at, beside it."""
+def write_beside(path: Path, *, only_missing: bool = False) -> None:
+    """Write a report.json in all the other forms that people look at, beside it.
+
+    `only_missing`: whoever carried the run out may have written more into them than we know.
+    """
     report = ReportFile(path)
     try:
         # Moved there when they are whole: two may do this at once, and nobody should see half a page.
         with TemporaryDirectory(prefix=".report-", dir=path.parent) as name:
             for known in FORMATS_BESIDE:
-                new = Path(name) / known.file
+                new, place = Path(name) / known.file, path.parent / known.file
+                if only_missing and place.exists():
+                    continue
                 with new.open("wb") as file:
                     known.write(report, file)
-                new.replace(path.parent / known.file)
+                if not (only_missing and place.exists()):
+                    new.replace(place)
     except OSError as error:
         raise OutputError(f"{error.filename or path}: can't be written: {error.strerror}") from None

@@ -134,6 +134,12 @@ def test_a_nightly_run_and_what_came_after_it(farm, look, project, write):
     assert page.index("### Regressed (2)") < page.index("### Failed (1)")
     assert "`tests/gone` missing: was passed" in page
 
+    # Whoever watches it as well takes nothing away.
+    watched = look("watch", later, "--out", "out")
+    assert watched.returncode == 1
+    assert (project / "out/report.md").read_text() == page
+    assert json.loads((project / "out/comparison.json").read_text()) == written
+
     # The same afterwards; the run that was broken is named by its id, by its directory, and by its file.
     for name in (later, "out", "out/report.json"):
         again = look("compare", night, name)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from farm.errors import OutputError, UsageError
-from farm.queue.report_directory import check_out
+from farm.queue.report_directory import check_out, copy_report
+from farm.reporting.changes import dump_comparison
+from farm.reporting.compare import compare, standing_of
 from farm.reporting.formats import FORMATS_BESIDE, write_beside
 from farm.reporting.json import dump_report
 from tests.unit.builders import suite_report
@@ -22,6 +24,26 @@ def test_a_report_has_its_other_forms_beside_it_and_they_go_with_it(tmp_path):
     (tmp_path / "mine.html").touch()
     check_out(tmp_path).remove()
     assert {path.name for path in tmp_path.iterdir()} == {"mine.html", "transcripts"}
+
+
+def test_a_report_that_is_brought_again_leaves_what_lies_beside_it_and_another_does_not(tmp_path):
+    out = tmp_path / "out"
+    kept, other = (tmp_path / name / "report.json" for name in ("kept", "other"))
+    for path, report in ((kept, suite_report()), (other, suite_report(run_id="20260102-000000-abcdef"))):
+        path.parent.mkdir()
+        path.write_bytes(dump_report(report))
+    write_beside(copy_report(kept, out))
+    (out / "report.md").write_text("with a comparison")
+    (out / "comparison.json").write_bytes(
+        dump_comparison(compare(*(standing_of(suite_report())[0] for _ in range(2))))
+    )
+    write_beside(copy_report(kept, out), only_missing=True)
+    assert (out / "report.md").read_text() == "with a comparison"
+    assert (out / "comparison.json").exists()
+    copy_report(other, out)
+    assert {path.name for path in out.iterdir()} == {"report.json", "transcripts"}
+    write_beside(out / "report.json", only_missing=True)
+    assert {path.name for path in out.iterdir()} == {"report.json", "transcripts", *FILES}
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
