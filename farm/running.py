@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +34,8 @@ from farm.settings import DEFAULT_JUDGE_TIMEOUT_SECONDS, Settings
 # Who can judge their own cases, and who does where nobody else is named.
 _LLM_AGENTS = frozenset({"claude", "anthropic", "codex", "gemini", "opencode"})
 _DEFAULT_JUDGE = "anthropic"
+# What these do is written down beforehand: there is nothing to limit.
+_WRITTEN_DOWN = frozenset({"replay", "scripted"})
 
 _log = logging.getLogger(__name__)
 
@@ -235,6 +237,8 @@ def _run_session(plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None)
     check_not_stopped(plan.stop)
     if transcript.input_messages is None:
         transcript = transcript.model_copy(update={"input_messages": plan.case.input_messages})
+    if not_kept := tuple(_limits_not_kept(plan.case, plan.spec)):
+        transcript = transcript.model_copy(update={"warnings": (*transcript.warnings, *not_kept)})
     if not agent.acts:
         return transcript
     redaction = Redaction(secrets_of(plan.spec, plan.case))
@@ -244,6 +248,15 @@ def _run_session(plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None)
         diff = workspace.diff(changes, plan.original or _no_original, redaction)
         update["workspace_diff"] = tuple(map(redaction.of_model, diff))
     return transcript.model_copy(update=update)
+
+
+def _limits_not_kept(case: Case, spec: AgentBase) -> Iterator[str]:
+    """Name the limits of a case that an agent of this kind has no option for, and so went by unseen."""
+    if spec.kind in _WRITTEN_DOWN:
+        return
+    for limit, option in (("max_turns", "max_turns"), ("max_cost_usd", "max_budget_usd")):
+        if getattr(case, limit) is not None and option not in type(spec).model_fields:
+            yield f"`{limit}` was not kept: agents of kind `{spec.kind}` have no such limit"
 
 
 def _no_original(_path: str) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from farm.agents.base import Availability, Session
 from farm.agents.cli_program import CliProgram, ask_version
+from farm.agents.prices import own_cost_usd
 from farm.agents.program_end import ended_badly, not_started, timed_out
 from farm.agents.records import Record, Records, parse_records
 from farm.agents.redaction import Redaction, secrets_of
@@ -79,7 +80,8 @@ class HeadlessAgent:
         """Run the CLI in the workspace; its exit code and its stream say whether there is a record."""
         command = self.make_command(session, session.spec)
         transcript = run_headless(session, command, self.form())
-        return transcript.model_copy(update={"agent_version": ask_version(command.program).version})
+        version = ask_version(command.program).version
+        return _priced(transcript, session).model_copy(update={"agent_version": version})
 
 
 def run_headless(session: Session, command: HeadlessCommand, form: StreamFormat) -> Transcript:
@@ -196,6 +198,14 @@ def _read_transcript(
     if result.exit_code != 0:
         raise ended_badly(session, result.exit_code, because)
     return transcript
+
+
+def _priced(transcript: Transcript, session: Session) -> Transcript:
+    """Say what a session cost whose CLI does not, by the author's prices: we know those of others only."""
+    if transcript.cost_usd is not None or transcript.usage is None or transcript.model is None:
+        return transcript
+    cost_usd = own_cost_usd(transcript.usage, transcript.model, session.prices)
+    return transcript.model_copy(update={"cost_usd": cost_usd})
 
 
 def _stamped(record: Record, arrivals: list[str]) -> Record:

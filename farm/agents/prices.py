@@ -52,20 +52,28 @@ _PROVIDER = re.compile(r"^(?:[a-z]+\.)?anthropic[./]")
 
 def cost_usd(usage: Usage, model: str, own: Mapping[str, Price]) -> float | None:
     """Give what one request cost; None if the model's price is not known."""
-    found = _own_price(model, own)
-    factor = 1.0
-    if found is None:
-        family = _family(_PROVIDER.sub("", model), LIST_PRICES)
-        if family is None:
-            return None
-        found = LIST_PRICES[family]
-        longest, times = _LONG_PROMPTS.get(family, (0, 1.0))
-        factor = times if usage.total_input_tokens > longest else 1.0
-    write = 1.25 * found.input if found.cache_write is None else found.cache_write
-    read = 0.1 * found.input if found.cache_read is None else found.cache_read
-    total = usage.input_tokens * found.input + usage.output_tokens * found.output
+    if (by_author := own_cost_usd(usage, model, own)) is not None:
+        return by_author
+    family = _family(_PROVIDER.sub("", model), LIST_PRICES)
+    if family is None:
+        return None
+    longest, times = _LONG_PROMPTS.get(family, (0, 1.0))
+    factor = times if usage.total_input_tokens > longest else 1.0
+    return factor * _cost_usd(usage, LIST_PRICES[family])
+
+
+def own_cost_usd(usage: Usage, model: str, own: Mapping[str, Price]) -> float | None:
+    """Give what a request or a session cost by the author's prices; None if they don't name the model."""
+    price = _own_price(model, own)
+    return None if price is None else _cost_usd(usage, price)
+
+
+def _cost_usd(usage: Usage, price: Price) -> float:
+    write = 1.25 * price.input if price.cache_write is None else price.cache_write
+    read = 0.1 * price.input if price.cache_read is None else price.cache_read
+    total = usage.input_tokens * price.input + usage.output_tokens * price.output
     total += usage.cache_creation_tokens * write + usage.cache_read_tokens * read
-    return factor * total / 1e6
+    return total / 1e6
 
 
 def is_priced(model: str, own: Mapping[str, Price]) -> bool:

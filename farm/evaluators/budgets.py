@@ -75,9 +75,7 @@ def _duration_fact(transcript: Transcript, most_ms: float) -> Fact:
 
 
 def _cost_fact(transcript: Transcript, most_usd: float) -> Fact:
-    if transcript.cost_usd is None and transcript.warnings:
-        raise EvaluatorError("; ".join(transcript.warnings))
-    cost_usd = _recorded(transcript.cost_usd, "cost")
+    cost_usd = _recorded(transcript.cost_usd, "; ".join(("cost", *transcript.warnings)))
     return Fact(cost_usd <= most_usd + 1e-9, f"cost ${cost_usd:,.10g} (maximum: ${most_usd:,.10g})")
 
 

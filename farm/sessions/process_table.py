@@ -164,10 +164,13 @@ def kill_until_none(find: Callable[[], list[Process]]) -> list[Process]:
 
 
 def kill(processes: Iterable[Process]) -> None:
-    """Kill exactly these: a pidfd can't come to mean a later process, once its start time was checked."""
+    """Kill exactly these: a pidfd can't come to mean a later process, once its start time was checked.
+
+    The oldest first: a shell that sees its command killed says so, as if that were the agent's own words.
+    """
     if sys.platform != "linux":
         return
-    for process in processes:
+    for process in sorted(processes, key=lambda process: (process.started, process.pid)):
         try:
             handle = os.pidfd_open(process.pid)
         except OSError:

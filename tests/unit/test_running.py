@@ -11,7 +11,7 @@ import pytest
 
 from farm.agents.registry import AGENTS
 from farm.agents.session_files import dump_transcript
-from farm.model.agent import ClaudeSpec, ReplaySpec, ScriptedSpec
+from farm.model.agent import ClaudeSpec, CommandSpec, ReplaySpec, ScriptedSpec
 from farm.model.suite import Case
 from farm.model.transcript import Transcript, WorkspaceChanges
 from farm.running import TrialPlan, TrialResult, resolve_isolation, run_trial
@@ -20,15 +20,8 @@ from tests.unit.builders import case as make_case
 
 
 def run(workspace: Path, case: Case, **fields: Any) -> TrialResult:
-    plan = TrialPlan(
-        case=case,
-        agent="scripted",
-        spec=ScriptedSpec(),
-        workspace=workspace,
-        files=workspace,
-        **{"timeout_seconds": 20, **fields},
-    )
-    return run_trial(plan)
+    fields = {"agent": "scripted", "spec": ScriptedSpec(), "timeout_seconds": 20, **fields}
+    return run_trial(TrialPlan(case=case, workspace=workspace, files=workspace, **fields))
 
 
 def scripted(*steps: dict[str, Any], **fields: Any) -> Case:
@@ -58,6 +51,18 @@ def test_a_session_that_did_not_end_properly_is_never_graded(tmp_path):
     assert result.report.error is not None
     assert (result.report.error.kind, result.report.error.retryable) == ("crashed", True)
     assert "the line went dead" in result.report.error.message
+
+
+def test_a_limit_that_the_agent_can_not_keep_is_told(tmp_path):
+    case = make_case(max_turns=3, max_cost_usd=0.5)
+    result = run(tmp_path, case, spec=CommandSpec(command="echo hello"), agent="mine")
+    assert result.report.outcome == "passed"
+    assert result.report.warnings == (
+        "`max_turns` was not kept: agents of kind `command` have no such limit",
+        "`max_cost_usd` was not kept: agents of kind `command` have no such limit",
+    )
+    kept = run(tmp_path, scripted({"say": "hello"}, max_turns=3))  # it does what is written down
+    assert kept.report.warnings == ()
 
 
 def test_a_failed_setup_is_errored_and_the_session_never_starts(tmp_path):

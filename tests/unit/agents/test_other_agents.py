@@ -21,6 +21,7 @@ from farm.agents.registry import AGENTS
 from farm.errors import SessionError
 from farm.model.agent import AGENT_SPECS
 from farm.model.messages import Message, ToolCall
+from farm.model.prices import Price
 from farm.model.transcript import Transcript
 
 CAPTURES = Path(__file__).parent / "captures"
@@ -147,6 +148,15 @@ class TestEveryCli:
         assert (workspace.config / "stream.jsonl").read_bytes() == (
             CAPTURES / kind / "works.jsonl"
         ).read_bytes()
+
+    def test_what_the_cli_does_not_say_it_cost_is_told_by_the_authors_prices(self, run, kind):
+        prices = {"some/*": Price(input=1, output=10), "gemini-2.5-flash": Price(input=1, output=10)}
+        transcript = run(kind, play(kind), model="some/model", changes={"prices": prices})
+        # 240 tokens went in, 160 more from a cache at a tenth; Gemini's 12 that were thought count as said.
+        told = {"codex": 656e-6, "gemini": 776e-6, "opencode": transcript.cost_usd}
+        assert transcript.cost_usd == pytest.approx(told[kind])
+        unknown = run(kind, play(kind), model="some/model").cost_usd
+        assert (unknown is None) == (kind != "opencode")
 
     def test_success_with_another_exit_code_than_0_is_no_success(self, run, kind):
         with pytest.raises(SessionError, match="exit code 3: oops") as error:
