@@ -69,7 +69,7 @@ class RunBook(Fleet):
         now_ms = self.time_ms()
         with clear_errors():
             leased = set(self._client.zrange(key_of(run_id, LEASES), 0, -1))
-            delayed = set(self._client.zrangebyscore(key_of(run_id, DELAYS), now_ms, "+inf"))
+            delayed = set(self._client.zrangebyscore(key_of(run_id, DELAYS), f"({now_ms}", "+inf"))
         for name in _each(self._client.sscan_iter(key_of(run_id, TODO), count=_BATCH)):
             if name not in leased and name not in delayed:
                 yield job_of(run_id, name)
