@@ -167,7 +167,7 @@ class Pace:
 def picture(update: Update, pace: Pace, size: os.terminal_size, now: float) -> list[Text]:
     """Give the lines at the bottom: running sessions, then the run as a whole."""
     room = max(0, min(_MOST_RUNNING, size.lines - 3))
-    shown = update.running[:room]
+    shown = update.running()[:room]
     names = [_name(running) for running in shown]
     width = min(max(map(cell_len, names), default=0), max(12, size.columns // 2))
     spin = _SPINNER[int(now * 10) % len(_SPINNER)]

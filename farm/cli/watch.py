@@ -69,4 +69,6 @@ def _updates_of_another(found: FoundRun) -> Iterator[Update]:
             raise InterruptedRunError(found.run_id) from None
         report = parse_report(path.read_bytes(), str(path))
         left = tuple(case for case in report.cases if case.id not in shown)
-        yield replace(last, status=replace(last.status, state=report.state), cases=left, running=(), kept=())
+        yield replace(
+            last, status=replace(last.status, state=report.state), cases=left, running=tuple, kept=()
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +15,7 @@ from farm.model.report import CaseReport
 from farm.model.verdict import Outcome
 from farm.queue.broker import Broker
 from farm.queue.collect import read_result, trials_of
+from farm.queue.connection import LedgerError
 from farm.queue.ledger import Running, RunStatus
 from farm.queue.rows import UnreadableRowError, parse_plan
 from farm.queue.signing import SignatureError
@@ -47,7 +48,7 @@ class Update:
 
     status: RunStatus
     cases: tuple[CaseReport, ...] = ()  # those whose last trial has come in
-    running: tuple[Running, ...] = ()
+    running: Callable[[], Sequence[Running]] = tuple  # looks: only a terminal shows them
     kept: tuple[Kept, ...] = ()
     unserved: tuple[str, ...] = ()  # kinds of agents that no living worker has
     busy: tuple[str, ...] = ()  # services that nobody starts sessions of for a while
@@ -111,12 +112,18 @@ class _Follower:
         return Update(
             status=status,
             cases=tuple(cases),
-            running=tuple(ledger.running(self._run_id)) if status.state == "running" else (),
+            running=self._running if status.state == "running" else tuple,
             kept=tuple(kept),
             unserved=self._look_for_workers(status),
             busy=self._busy if status.state == "running" else (),
             outcomes=Counter(self._outcomes),
         )
+
+    def _running(self) -> Sequence[Running]:
+        try:
+            return self._broker.ledger.running(self._run_id)
+        except LedgerError:
+            return ()  # the next look says so, where it is expected
 
     def _trials(self, plan: CasePlan, job: CaseJob, record: TrialRecord) -> dict[int, TrialRecord]:
         """Give the trials of a case that have come in."""

@@ -53,16 +53,11 @@ class RunBook(Fleet):
 
     def status(self, run_id: str) -> RunStatus | None:
         """Look at a run; None if there is none of this id."""
-        now_ms = self.time_ms()
-        with clear_errors():
-            pipeline = self._client.pipeline(transaction=True)
-            pipeline.hgetall(key_of(run_id))
-            pipeline.scard(key_of(run_id, TODO))
-            pipeline.zcount(key_of(run_id, LEASES), f"({now_ms}", "+inf")  # the others are of the dead
-            raw, left, leased = pipeline.execute()
-        if not raw:
+        words, left, leased = self._run_script("status", [key_of(run_id)], [], shared="run")
+        if not words:
             return None
-        return _status(run_id, {name.decode(): value.decode() for name, value in raw.items()}, left, leased)
+        texts = [word.decode() for word in words]
+        return _status(run_id, dict(zip(texts[::2], texts[1::2], strict=True)), left, leased)
 
     def waiting(self, run_id: str) -> Iterator[CaseJob]:
         """Name the trials that have neither result nor lease, and whose delay is over."""

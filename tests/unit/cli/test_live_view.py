@@ -43,7 +43,9 @@ def shown(update: Update, size: os.terminal_size = WIDE, pace: Pace | None = Non
 
 def test_running_sessions_stand_above_the_run_as_a_whole():
     sessions = (running("a", "Bash(command='ls')"), running("long/name", trial=2))
-    update = Update(status(done=3, leased=2), running=sessions, outcomes=Counter({"passed": 2, "failed": 1}))
+    update = Update(
+        status(done=3, leased=2), running=lambda: sessions, outcomes=Counter({"passed": 2, "failed": 1})
+    )
     first, second, last = shown(update)
     assert first[2:] == "a             1:03  Bash(command='ls')"
     assert second[2:] == "long/name #2  1:03"
@@ -52,7 +54,9 @@ def test_running_sessions_stand_above_the_run_as_a_whole():
 
 
 def test_nothing_is_read_as_markup_and_no_control_character_gets_through():
-    line, _ = shown(Update(status(leased=1), running=(running("[red]x\x1b[2J\n", "[/] \x07 :smile:"),)))
+    line, _ = shown(
+        Update(status(leased=1), running=lambda: [running("[red]x\x1b[2J\n", "[/] \x07 :smile:")])
+    )
     assert r"[red]x\x1b[2J" in line
     assert r"[/] \x07 :smile:" in line
     assert line.isprintable()
@@ -60,10 +64,10 @@ def test_nothing_is_read_as_markup_and_no_control_character_gets_through():
 
 def test_more_sessions_than_fit_are_counted():
     sessions = tuple(running(f"case-{number}") for number in range(20))
-    lines = shown(Update(status(leased=20), running=sessions))
+    lines = shown(Update(status(leased=20), running=lambda: sessions))
     assert len(lines) == 10
     assert lines[-2] == "  … and 12 more"
-    assert len(shown(Update(status(leased=20), running=sessions), os.terminal_size((20, 4)))) == 3
+    assert len(shown(Update(status(leased=20), running=lambda: sessions), os.terminal_size((20, 4)))) == 3
 
 
 def test_a_narrow_terminal_gets_the_figures_and_no_bar():
