@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -295,12 +296,6 @@ def test_a_subagents_calls_are_marked(trial):
     assert result.transcript.final_text == ENDING.say
 
 
-def test_what_a_permission_mode_does_not_allow_is_a_denial(trial):
-    result = trial("removes", options={"permission_mode": "default"})
-    assert result.transcript is not None, result.report.error
-    assert [denial.tool for denial in result.transcript.permission_denials] == ["Bash"]
-
-
 @pytest.fixture
 def host(tmp_path: Path) -> dict[str, str]:
     """What a user of this machine told their own Claude Code, as the environment of whoever runs the farm."""
@@ -468,13 +463,19 @@ class Site:
             (self.root / name / "test.yaml").write_text(f"{text}\nworkspace: workspace\n")
 
     def copy_example(self, case: str) -> None:
-        """Copy one case of examples/agents/claude, with what it needs."""
+        """Copy one case of examples/agents/claude, with its agent and all that this needs."""
         source, place = EXAMPLES / "agents/claude", self.root / "agents/claude"
         shutil.copytree(source, place, ignore=shutil.ignore_patterns("*.claude.yaml"))
         shutil.copy(source / f"{case}.claude.yaml", place)
+        (agent,) = re.findall("^  secretary: .*\n", (EXAMPLES / "farm.yaml").read_text(), re.MULTILINE)
+        with (self.root / "farm.yaml").open("a") as settings:
+            settings.write(agent)
 
-    def write_settings(self, agent: str, *others: str) -> None:
-        """Write farm.yaml: an agent for each of the scenarios, the first for cases that name none."""
+    def write_settings(self, agent: str, *others: str, **more: dict[str, Any]) -> None:
+        """Write farm.yaml: an agent for each of the scenarios, the first for cases that name none.
+
+        `more` are scenarios too, with options of their agents.
+        """
         lines = [
             "retries: 0",
             "model: claude-sonnet-4-5",
@@ -482,25 +483,26 @@ class Site:
             f"agent: {agent}",
             "agents:",
         ]
-        for name in (agent, *others):
+        for name in (agent, *others, *more):
             options = {
                 "kind": "claude",
                 "base_url": self.api.base_url(name),
                 "max_retries": 0,
                 "env": {"HTTPS_PROXY": "http://127.0.0.1:9"},  # tools must not reach the world
+                **more.get(name, {}),
             }
             lines.append(f"  {name}: {json.dumps(options)}")
-        lines += [line for line in (EXAMPLES / "farm.yaml").read_text().splitlines() if "secretary:" in line]
-        (self.root / "farm.yaml").write_text("\n".join(lines))
+        (self.root / "farm.yaml").write_text("\n".join(lines) + "\n")
 
-    def write_case(self, agent: str) -> None:
-        """Write a case that any session passes."""
+    def write_case(self, agent: str, *assertions: dict[str, Any], **keys: Any) -> None:
+        """Write a case; without assertions of its own, one that any session passes."""
         case = {
             "name": agent,
             "prompt": "Hello",
             "agent": agent,
             "workspace": "../read-order/workspace",
-            "assertions": [{"tool": "WebFetch", "called": False}],
+            "assertions": assertions or [{"tool": "WebFetch", "called": False}],
+            **keys,
         }
         (self.root / "cases").mkdir(exist_ok=True)
         (self.root / "cases" / f"{agent}.yaml").write_text(json.dumps(case))
@@ -515,6 +517,12 @@ class Site:
         """Give the report's cases, by id."""
         report = json.loads((self.root / "out/report.json").read_text())
         return {case["id"]: case for case in report["cases"]}
+
+    def transcript(self, case: dict[str, Any]) -> dict[str, Any]:
+        """Give the transcript of a case's only trial."""
+        (trial,) = case["trials"]
+        transcript: dict[str, Any] = json.loads((self.root / "out" / trial["transcript"]).read_text())
+        return transcript
 
 
 SUBMIT = ("submit", ".", "--pattern", "*.yaml", "--out", "out", "-v", "--concurrency", "2")
@@ -592,3 +600,62 @@ def test_the_seeds_examples_fail_if_the_agent_disobeys_and_faults_of_the_api_are
     assert [path.read_text() for path in kept if path.name == "note"] == ["[ANTHROPIC_API_KEY] " * 2]
     files = [path for path in site.root.rglob("*") if path.is_file()]
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+def test_a_run_tells_of_parallel_tools_errors_denials_subagents_and_of_a_hang_that_leaves_nothing(site):
+    important = {"type": "file_exists", "path": "important"}
+    site.write_settings(
+        "greets",
+        works={"disallowed_tools": ["Bash(rm:*)"]},
+        removes={"permission_mode": "default"},
+        delegates={},
+        hangs={},
+    )
+    site.write_case(
+        "works",
+        {"tool": "Read", "params": {"file_path": "README.md"}, "called_before": "Write"},
+        {"tool": "Bash", "call_count": 4},
+        {"type": "file_contains", "path": "SUMMARY.md", "value": "three lines"},
+        important,
+        setup="touch important; rm SUMMARY.md",
+    )
+    site.write_case(
+        "removes", {"tool": "Bash", "params": {"command": "rm *"}}, important, setup="touch important"
+    )
+    site.write_case("delegates", {"tool": "Task", "call_count": 1}, {"tool": "Bash", "call_count": 1})
+    site.write_case("hangs", timeout_seconds=10)
+    done = subprocess.run(
+        [sys.executable, "-m", "farm", "submit", "cases", "--out", "out", "-v", "--concurrency", "4"],
+        cwd=site.root,
+        env=site.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 3, done.stdout + done.stderr  # none failed, and of one we can't tell
+    assert sleepers() == []
+    cases = {id_.partition("/")[2]: case for id_, case in site.cases().items()}
+    hung = cases.pop("hangs")
+    assert (hung["outcome"], hung["trials"][0]["error"]["kind"]) == ("errored", "timeout")
+    assert {name: case["outcome"] for name, case in cases.items()} == dict.fromkeys(cases, "passed")
+    calls = {
+        name: [
+            call
+            for message in site.transcript(case)["output_messages"]
+            for call in message.get("tool_calls", ())
+        ]
+        for name, case in cases.items()
+    }
+    both = site.transcript(cases["works"])["output_messages"][0]["tool_calls"]
+    assert [call["tool"] for call in both] == ["Read", "Bash"]
+    assert [call.get("is_error", False) for call in calls["works"]] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [denial["tool"] for denial in site.transcript(cases["removes"])["permission_denials"]] == ["Bash"]
+    started, counted = calls["delegates"]
+    assert (started["tool"], counted["tool"], counted["parent_id"]) == ("Agent", "Bash", started["id"])
