@@ -181,7 +181,7 @@ def _write_loop(place: Path, workspace: Path, base_url: str, sessions: int) -> l
         directory, home, tmp, config = (root / part for part in PARTS)
         (directory / "README.md").write_bytes((workspace / "README.md").read_bytes())
         session = _session(Workspace(root, directory, home, tmp, config), base_url)
-        command = make_command(session, ClaudeSpec(base_url=base_url))
+        command = make_command(session, ClaudeSpec(base_url=base_url), str(uuid.uuid4()))
         env = session.workspace.environment(command.env)
         # In a session of its own, as the farm's are: a busy machine shares its time out by session.
         words = ["setsid", "env", "-i", *(f"{name}={value}" for name, value in env.items()), *command.argv]

@@ -22,7 +22,7 @@ from farm.model.messages import ToolCall
 from farm.model.prices import Price
 from farm.model.report import TrialError, TrialReport
 from farm.model.suite import Case
-from farm.model.transcript import Transcript
+from farm.model.transcript import LogName, Transcript
 from farm.model.verdict import Outcome, Verdict, mean_score, outcome_of
 from farm.sessions.process import check_not_stopped, run_process
 from farm.sessions.sandbox import Sandbox, choose_sandbox
@@ -72,6 +72,7 @@ class TrialResult:
 
     report: TrialReport
     transcript: Transcript | None = None
+    logs: Mapping[LogName, bytes] = field(default_factory=dict)  # what the agent's program wrote down
     workspace: Path | None = None  # the trial's directory, if it was kept
     retry_after_seconds: float | None = None  # when the service that failed may be asked again, if it said so
 
@@ -86,6 +87,7 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     retry_after_seconds: float | None = None
     spent_usd: float | None = None  # by a session that failed
     kept: Path | None = None
+    logs: dict[LogName, bytes] = {}
     redaction = Redaction(secrets_of(plan.spec, plan.case))
 
     judges = Judges(
@@ -112,7 +114,7 @@ def run_trial(plan: TrialPlan) -> TrialResult:
             sandbox = _choose_sandbox(plan, workspace)
             if AGENTS[plan.spec.kind].acts:
                 _set_up(plan, workspace, sandbox)
-            transcript = _run_session(plan, workspace, sandbox)
+            transcript = _run_session(plan, workspace, sandbox, logs)
             verdicts = _evaluate(plan, workspace, sandbox, transcript, judges)
             outcome = outcome_of(verdicts)
     except SessionError as failure:
@@ -138,7 +140,9 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     )
     if kept is not None and keep():
         redaction.of_files(kept)  # the agent's own logs, too
-    return TrialResult(redaction.of_model(report), transcript, kept if keep() else None, retry_after_seconds)
+    return TrialResult(
+        redaction.of_model(report), transcript, logs, kept if keep() else None, retry_after_seconds
+    )
 
 
 def resolve_isolation(case: Case | None, spec: AgentBase, settings: Settings) -> tuple[Isolation, bool]:
@@ -215,7 +219,9 @@ def _set_up(plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None) -> N
         workspace.remember_files()
 
 
-def _run_session(plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None) -> Transcript:
+def _run_session(
+    plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None, logs: dict[LogName, bytes]
+) -> Transcript:
     session = Session(
         case=plan.case,
         agent=plan.agent,
@@ -227,6 +233,7 @@ def _run_session(plan: TrialPlan, workspace: Workspace, sandbox: Sandbox | None)
         trial=plan.trial,
         attempt=plan.attempt,
         on_tool_call=plan.on_tool_call,
+        keep_log=logs.__setitem__,
         stop=plan.stop,
         sandbox=sandbox,
         prices=plan.prices,

@@ -13,7 +13,7 @@ from farm.model.base import JsonValue
 from farm.model.messages import ToolCall
 from farm.model.prices import Price
 from farm.model.suite import Case
-from farm.model.transcript import Transcript
+from farm.model.transcript import LogName, Transcript
 from farm.sessions.process import DEFAULT_OUTPUT_LIMIT_BYTES, ProcessResult, check_not_stopped, run_process
 from farm.sessions.sandbox import Sandbox
 from farm.sessions.workspace import Workspace
@@ -21,6 +21,10 @@ from farm.sessions.workspace import Workspace
 
 def ignore_tool_call(_call: ToolCall) -> None:
     """Nobody watches this session."""
+
+
+def keep_no_log(_name: LogName, _content: bytes) -> None:
+    """Nobody will look into this session's logs."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Session:
     trial: int = 1
     attempt: int = 1
     on_tool_call: Callable[[ToolCall], None] = ignore_tool_call
+    keep_log: Callable[[LogName, bytes], None] = keep_no_log  # without secrets, however the session ended
     # Set by anybody: the session must end at once, with SessionError("stopped").
     stop: threading.Event = field(default_factory=threading.Event)
     sandbox: Sandbox | None = None  # what confines every process of the session; None: nothing does

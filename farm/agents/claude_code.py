@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
+
 from farm.agents.base import Availability, Session
-from farm.agents.claude_command import PROGRAM, make_command
+from farm.agents.claude_command import PROGRAM, config_directory, make_command
+from farm.agents.claude_session_log import read_session_log
 from farm.agents.claude_stream import ClaudeStream
 from farm.agents.headless import run_headless
+from farm.agents.redaction import Redaction, secrets_of
 from farm.agents.scripted_api import with_scripted_api
 from farm.model.agent import ClaudeSpec
 from farm.model.transcript import Transcript
@@ -24,4 +28,17 @@ class ClaudeAgent:
         """Run the CLI in the workspace; its exit code and its last result say whether there is a record."""
         with with_scripted_api(session) as connected:
             assert isinstance(connected.spec, ClaudeSpec)
-            return run_headless(connected, make_command(connected, connected.spec), ClaudeStream())
+            session_id = str(uuid.uuid4())
+            command = make_command(connected, connected.spec, session_id)
+            try:
+                return run_headless(connected, command, ClaudeStream())
+            finally:
+                _keep_log(connected, session_id)
+
+
+def _keep_log(session: Session, session_id: str) -> None:
+    """Keep the CLI's own log: it has times and tokens that the stream has not."""
+    # Where the agent put a link, there is no log: what it leads to is not the session's to show.
+    log = read_session_log(config_directory(session), session_id, within=session.workspace.root)
+    if log is not None:
+        session.keep_log("session.jsonl", Redaction(secrets_of(session.spec, session.case))(log))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 from farm.agents.attachments import copy_attachments
 from farm.agents.base import Session
@@ -34,7 +34,12 @@ _MAX_ARGUMENT_BYTES = 100_000
 _ANSWER_ONLY = "Answer what you are asked. You have no tools to work with."
 
 
-def make_command(session: Session, spec: ClaudeSpec) -> HeadlessCommand:
+def config_directory(session: Session) -> Path:
+    """Say where the CLI has its settings and its logs."""
+    return session.workspace.config / "claude"
+
+
+def make_command(session: Session, spec: ClaudeSpec, session_id: str) -> HeadlessCommand:
     """Decide how a session is started; writes what the CLI has to read into its config directory."""
     program = PROGRAM.require(spec.executable)
     files = copy_attachments(session, session.workspace.config / "files")
@@ -44,7 +49,11 @@ def make_command(session: Session, spec: ClaudeSpec) -> HeadlessCommand:
     fits = fits and len(prompt.encode(errors="replace")) <= _MAX_ARGUMENT_BYTES
     return HeadlessCommand(
         # The prompt first: a list option would take it for one more of its values.
-        argv=(str(program), "-p", *([prompt] if fits else []), *_arguments(session, spec, bool(files))),
+        argv=(
+            *(str(program), "-p", *([prompt] if fits else [])),
+            *("--session-id", session_id),
+            *_arguments(session, spec, bool(files)),
+        ),
         env=_environment(session, spec),
         stdin=b"" if fits else prompt.encode(errors="replace"),
         program=program,
@@ -52,7 +61,7 @@ def make_command(session: Session, spec: ClaudeSpec) -> HeadlessCommand:
 
 
 def _environment(session: Session, spec: ClaudeSpec) -> dict[str, str]:
-    config = session.workspace.config / "claude"
+    config = config_directory(session)
     config.mkdir(exist_ok=True)
     env = {
         **secrets_from_environment(spec.secrets),
@@ -74,7 +83,6 @@ def _environment(session: Session, spec: ClaudeSpec) -> dict[str, str]:
 
 def _arguments(session: Session, spec: ClaudeSpec, has_files: bool) -> Iterator[str]:
     yield from ("--output-format", "stream-json", "--verbose", "--strict-mcp-config")
-    yield from ("--session-id", str(uuid.uuid4()))
     yield from ("--setting-sources", ",".join(spec.setting_sources))
     options = {
         "--permission-mode": spec.permission_mode,

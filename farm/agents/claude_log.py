@@ -20,7 +20,7 @@ from farm.agents.wire import WireError, usage_of
 from farm.errors import SessionError
 from farm.model.transcript import Transcript, Usage
 
-_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
 
 def is_log(records: Iterable[Record]) -> bool:
@@ -29,12 +29,13 @@ def is_log(records: Iterable[Record]) -> bool:
 
 
 def read_subagent_records(log: Path) -> tuple[Record, ...]:
-    """Read the logs of a session's subagents, `<session id>/subagents/agent-*.jsonl` beside its own."""
-    return tuple(
-        record
-        for path in sorted((log.parent / log.stem / "subagents").glob("agent-*.jsonl"))
-        for record in read_records(path).items
-    )
+    """Read the logs of a session's subagents."""
+    return tuple(record for path in subagent_logs(log) for record in read_records(path).items)
+
+
+def subagent_logs(log: Path) -> list[Path]:
+    """Find them: `<session id>/subagents/agent-*.jsonl` beside the session's own."""
+    return sorted((log.parent / log.stem / "subagents").glob("agent-*.jsonl"))
 
 
 def transcript_of_log(
@@ -119,7 +120,7 @@ def _by_time(lines: list[Record], others: list[Record]) -> list[Record]:
     """Merge logs by time; a line without a time stamp stays behind the one before it."""
     timed: list[tuple[datetime, Record]] = []
     for log in (lines, others):
-        moment = _BEFORE_ALL
+        moment = BEFORE_ALL
         for record in log:
             moment = parse_timestamp(record.data.get("timestamp")) or moment
             timed.append((moment, record))

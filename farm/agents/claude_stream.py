@@ -40,6 +40,10 @@ class ClaudeStream:
         """Say whether there is a result."""
         return any(record.data.get("type") == "result" for record in records)
 
+    def text_in_pieces(self, _content: bytes) -> str:
+        """Give nothing: every text stands whole in one line."""
+        return ""
+
     def transcript(self, records: Sequence[Record], *, cut_off: bool = False) -> Transcript:
         """Turn the lines into a transcript; raise SessionError if the session did not end with success."""
         return transcript_of_stream(records, cut_off=cut_off)

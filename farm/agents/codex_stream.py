@@ -49,6 +49,10 @@ class CodexStream:
             return True
         return bool(records) and _type(records[-1].data) == "error"
 
+    def text_in_pieces(self, _content: bytes) -> str:
+        """Give nothing: every text stands whole in one line."""
+        return ""
+
     def transcript(self, records: Sequence[Record], *, cut_off: bool = False) -> Transcript:
         """Turn the lines into a transcript; raise SessionError if the session did not end with success."""
         if cut_off or not self.has_end(records):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +67,16 @@ class GeminiStream:
     def has_end(self, records: Sequence[Record]) -> bool:
         """Say whether the lines tell how the session ended."""
         return any(record.data.get("type") == "result" for record in records)
+
+    def text_in_pieces(self, content: bytes) -> str:
+        """Put together what the model says: each line has a few words of it."""
+        pieces = []
+        for line in content.split(b"\n"):
+            with suppress(ValueError, RecursionError):  # what is no line of Gemini tells no piece
+                data = json.loads(line)
+                if isinstance(data, dict) and data.get("type") == "message":
+                    pieces.append(_text(data.get("content")) or "")
+        return "".join(pieces)
 
     def transcript(self, records: Sequence[Record], *, cut_off: bool = False) -> Transcript:
         """Turn the lines into a transcript; raise SessionError if the session did not end with success."""

@@ -54,6 +54,10 @@ class StreamFormat(Protocol):
         """Say whether the lines tell how the session ended."""
         ...
 
+    def text_in_pieces(self, content: bytes) -> str:
+        """Put together what it tells in pieces, a line each: a secret may lie across them."""
+        ...
+
     def transcript(self, records: Sequence[Record], *, cut_off: bool = False) -> Transcript:
         """Turn the lines into a transcript; raise SessionError if the session did not end with success."""
         ...
@@ -92,7 +96,10 @@ def run_headless(session: Session, command: HeadlessCommand, form: StreamFormat)
     with (session.workspace.config / STREAM_FILE).open("wb") as kept:
         result = _run_command(session, command, stream)
         said, content = redaction(result.stderr), redaction(result.stdout)
-        kept.write(content)
+        in_pieces = form.text_in_pieces(content).encode(errors="replace")
+        if redaction(in_pieces) == in_pieces:
+            kept.write(content)
+            session.keep_log("stream.jsonl", content)
     transcript = _read_transcript(session, result, form, content, said, stream.arrivals)
     # Once more: what came in pieces, in several lines, is whole only now.
     return redaction.of_model(transcript).model_copy(

@@ -81,6 +81,10 @@ class OpencodeStream:
         """Say whether the lines tell the end of the session: an error, or a step that asks for no tool."""
         return _end(records) is not None
 
+    def text_in_pieces(self, _content: bytes) -> str:
+        """Give nothing: every text stands whole in one line."""
+        return ""
+
     def transcript(self, records: Sequence[Record], *, cut_off: bool = False) -> Transcript:
         """Turn the lines into a transcript; raise SessionError if the session did not end with success."""
         end = _end(records)

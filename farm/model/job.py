@@ -13,6 +13,7 @@ from farm.model.limits import LimitSpec
 from farm.model.prices import Price
 from farm.model.report import TrialError, TrialReport
 from farm.model.suite import Case
+from farm.model.transcript import LogName
 
 Keep = Literal["failed", "all", "none"]
 
@@ -77,4 +78,5 @@ class TrialRecord(Model):
 
     report: TrialReport
     transcript: str | None = None  # a blob
+    logs: dict[LogName, str] = {}  # blobs
     kept: str | None = None  # the trial's directory, if it was kept, on its worker

@@ -54,6 +54,7 @@ class TrialReport(Model):
     output: str = ""
     workspace_changes: WorkspaceChanges | None = None
     transcript: str | None = None  # where the transcript lies, relative to the report
+    logs: tuple[str, ...] = ()  # where lies what the agent's program wrote down itself, likewise
     worker: str | None = None
 
 

@@ -2,13 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias, get_args
 
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from farm.model.base import JsonValue, Model
 from farm.model.messages import Message, ToolCall
+
+# What an agent's program wrote down of a session itself: what it printed, and the log that it kept.
+LogName: TypeAlias = Literal["stream.jsonl", "session.jsonl"]
+LOG_NAMES: tuple[LogName, ...] = get_args(LogName)
 
 
 class TraceEvent(Model):

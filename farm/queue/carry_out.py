@@ -294,8 +294,10 @@ def _row(job: CaseJob, result: TrialResult, place: WorkPlace) -> bytes:
     transcript = None
     if result.transcript is not None:
         transcript = put_bytes(place.broker.blobs, dump_transcript(result.transcript))
+    logs = {name: put_bytes(place.broker.blobs, content) for name, content in result.logs.items()}
     kept = str(result.workspace) if result.workspace else None
-    return _signed_row(job, TrialRecord(report=result.report, transcript=transcript, kept=kept), place)
+    record = TrialRecord(report=result.report, transcript=transcript, logs=logs, kept=kept)
+    return _signed_row(job, record, place)
 
 
 def _signed_row(job: CaseJob, record: TrialRecord, place: WorkPlace) -> bytes:

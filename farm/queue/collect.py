@@ -188,11 +188,13 @@ class _Collection:
         report = record.report
         if report.worker:
             self.workers.add(report.worker)
-        if record.transcript is None:
-            return report
-        name = f"transcripts/{self._trials:05}.json"
-        transcripts.write(f"{name}\t{record.transcript}\n".encode())
-        return report.model_copy(update={"transcript": name})
+        stem = f"transcripts/{self._trials:05}"
+        transcript = f"{stem}.json" if record.transcript else None
+        logs = {f"{stem}.{name}": blob_id for name, blob_id in record.logs.items()}
+        for name, blob_id in ((transcript, record.transcript), *logs.items()):
+            if blob_id is not None:
+                transcripts.write(f"{name}\t{blob_id}\n".encode())
+        return report.model_copy(update={"transcript": transcript, "logs": tuple(logs)})
 
 
 def _unreadable(case_id: str, kind: str, error: FarmError) -> CaseReport:

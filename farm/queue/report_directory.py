@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from farm.errors import OutputError, UsageError
+from farm.model.transcript import LOG_NAMES
 from farm.queue.archive import REPORT, TRANSCRIPTS
 from farm.queue.blobs import BlobError, get_bytes
 from farm.queue.broker import Broker
@@ -20,7 +21,7 @@ from farm.reporting.formats import FORMATS_BESIDE
 from farm.reporting.json import is_report_file
 
 _TRANSCRIPTS = "transcripts"  # the directory; TRANSCRIPTS is the list of them
-_TRANSCRIPT = re.compile(r"transcripts/[0-9]{5,9}\.json")
+_TRANSCRIPT = re.compile(rf"transcripts/[0-9]{{5,9}}\.(?:json|{'|'.join(map(re.escape, LOG_NAMES))})")
 
 
 def fetch_report(broker: Broker, run_id: str, out: Path) -> Path:
@@ -152,6 +153,6 @@ def _remove_transcripts(out: Path, but: set[str]) -> None:
     """Remove those of an earlier report. What is not ours stays: `--out .` is easily said."""
     if not (out / REPORT).exists():
         return
-    for old in (out / _TRANSCRIPTS).glob("*.json"):
-        if old.stem.isdecimal() and old.name not in but:
+    for old in (out / _TRANSCRIPTS).glob("*"):
+        if _TRANSCRIPT.fullmatch(f"{_TRANSCRIPTS}/{old.name}") and old.name not in but:
             old.unlink(missing_ok=True)

@@ -182,7 +182,7 @@ def _signed(sign: str, lines: Sequence[str]) -> Iterator[str]:
         yield f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n"
 
 
-def read_plain_file(path: Path) -> bytes | None:
+def read_plain_file(path: Path, max_bytes: int = MAX_FILE_BYTES) -> bytes | None:
     """Give the content of a plain, small file; None for any other. No link is followed, no pipe read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -190,7 +190,7 @@ def read_plain_file(path: Path) -> bytes | None:
         return None
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > max_bytes:
             return None
-        content = file.read(MAX_FILE_BYTES + 1)
-    return content if len(content) <= MAX_FILE_BYTES else None
+        content = file.read(max_bytes + 1)
+    return content if len(content) <= max_bytes else None

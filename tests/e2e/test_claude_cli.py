@@ -636,7 +636,11 @@ def test_a_run_tells_of_parallel_tools_errors_denials_subagents_and_of_a_hang_th
     assert sleepers() == []
     cases = {id_.partition("/")[2]: case for id_, case in site.cases().items()}
     hung = cases.pop("hangs")
-    assert (hung["outcome"], hung["trials"][0]["error"]["kind"]) == ("errored", "timeout")
+    (trial,) = hung["trials"]
+    assert (hung["outcome"], trial["error"]["kind"]) == ("errored", "timeout")
+    assert trial["logs"] == [f"transcripts/00002.{name}.jsonl" for name in ("stream", "session")]
+    for log in trial["logs"]:  # what it did until then
+        assert f"setsid sleep {SLEEP}" in (site.root / "out" / log).read_text()
     assert {name: case["outcome"] for name, case in cases.items()} == dict.fromkeys(cases, "passed")
     calls = {
         name: [

@@ -110,11 +110,13 @@ def test_a_run_tells_of_calls_in_a_pipe_and_every_log_of_the_session_gets_the_sa
     (log,) = kept.glob("config/claude/projects/*/*.jsonl")
     assert list((log.parent / log.stem / "subagents").glob("agent-*.jsonl"))
     (report,) = project.glob(".farm/runs/*/report.json")
-    verdicts = json.loads(report.read_text())["cases"][0]["trials"][0]["verdicts"]
+    (trial,) = json.loads(report.read_text())["cases"][0]["trials"]
+    verdicts, logs = trial["verdicts"], [report.parent / name for name in trial["logs"]]
+    assert [path.name for path in logs] == ["00001.stream.jsonl", "00001.session.jsonl"]
     assert [verdict["outcome"] for verdict in verdicts] == [
         *("passed", "passed", "passed", "passed", "failed", "failed", "passed", "passed", "failed")
     ]
-    for session in (log, kept / "config" / "stream.jsonl", report.parent / "transcripts" / "00001.json"):
+    for session in (log, *logs, report.parent / trial["transcript"]):
         analyzed = farm(project, "analyze", "test.yaml", session, "--json")
         assert analyzed.returncode == 1, analyzed
         assert json.loads(analyzed.stdout)[0]["verdicts"] == verdicts

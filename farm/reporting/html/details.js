@@ -51,11 +51,21 @@ function trialFacts(trial, transcript) {
     trial.worker && fact("Worker", trial.worker));
 }
 
-function transcriptLink(trial) {
-  const name = trial.transcript;
+function fileLink(name) {
   // Only what lies beside the report, by the names that the farm gives.
-  if (typeof name !== "string" || !/^transcripts\/[0-9A-Za-z._-]+\.json$/.test(name)) return null;
+  if (typeof name !== "string" || !/^transcripts\/[0-9A-Za-z._-]+\.jsonl?$/.test(name)) return null;
   return h("a", { href: name, target: "_blank", rel: "noopener noreferrer" }, name);
+}
+
+function transcriptLink(trial) {
+  return fileLink(trial.transcript);
+}
+
+function logLinks(trial) {
+  const links = (trial.logs || []).map(fileLink).filter(Boolean);
+  if (!links.length) return null;
+  return h("p", { class: "quiet-text source" }, "What the agent's program wrote down itself: ",
+    links.map((link, at) => [at > 0 && ", ", link]));
 }
 
 function errorBox(trial) {
@@ -91,7 +101,8 @@ function trialElement(trial, transcript) {
     usable?.permission_denials?.length ? h("section", { class: "block" }, h("div", { class: "block-head" }, h("h3", {}, "Not permitted")),
       h("ul", { class: "findings" }, usable.permission_denials.map((denial) => h("li", { class: "miss" }, `${denial.tool}: ${briefInput(denial.input)}`)))) : null,
     workspaceChanges(trial, usable),
-    usable && transcriptLink(trial) && h("p", { class: "quiet-text source" }, "The whole transcript: ", transcriptLink(trial)));
+    usable && transcriptLink(trial) && h("p", { class: "quiet-text source" }, "The whole transcript: ", transcriptLink(trial)),
+    logLinks(trial));
 }
 
 function trialTabs(trials, transcripts, chosen) {

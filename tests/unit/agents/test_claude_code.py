@@ -12,6 +12,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,7 @@ class TestStarting:
     @pytest.mark.parametrize("prompt", ["-p is no option", "--help", "x" * 200_000])
     def test_a_prompt_that_can_not_be_an_argument_comes_on_stdin(self, started, prompt):
         arguments, _, stdin = started(prompt=prompt)
-        assert (stdin, prompt in arguments, arguments[1]) == (prompt, False, "--output-format")
+        assert (stdin, prompt in arguments, arguments[1]) == (prompt, False, "--session-id")
 
     def test_the_session_is_hermetic_by_default(self, started, workspace):
         arguments, env, _ = started()
@@ -318,6 +319,76 @@ class TestReading:
         assert record.count("echo [ANTHROPIC_API_KEY]") == 3
         assert "sk-" not in record
         assert "0123" not in record
+
+
+class TestLogs:
+    """What the CLI itself wrote down, for people who want to know exactly what happened."""
+
+    KEY = 'sk-"secret"-0123'
+
+    @pytest.fixture
+    def logs_of(self, make_session, program, monkeypatch) -> Callable[..., dict[str, bytes]]:
+        """Give a function that runs a session, however it ends, and gives its logs."""
+        monkeypatch.setenv("ANTHROPIC_API_KEY", self.KEY)
+
+        def logs_of(*commands: str, **fields: Any) -> dict[str, bytes]:
+            logs: dict[str, bytes] = {}
+            session = make_session(spec=ClaudeSpec(executable=program(*commands)), **fields)
+            with suppress(SessionError):
+                ClaudeAgent().run(replace(session, keep_log=logs.__setitem__))
+            return logs
+
+        return logs_of
+
+    @pytest.fixture
+    def log_of_session(self) -> str:
+        """Give the part of a script that finds the place of the CLI's own log, as `$log`."""
+        find = 'while [ "$1" != --session-id ]; do shift; done; log="$CLAUDE_CONFIG_DIR/projects/-tmp-x/$2"'
+        return f'{find}; mkdir -p "$log/subagents"'
+
+    @pytest.mark.parametrize("end", [END, "exit 3", "kill -9 $$", "sleep 60"])
+    def test_the_stream_is_kept_however_the_session_ends(self, logs_of, end):
+        logs = logs_of(INIT, answer("a", self.KEY), end, timeout_seconds=1 if "sleep" in end else 10)
+        assert [*logs] == ["stream.jsonl"]
+        first, second, *_ = map(json.loads, logs["stream.jsonl"].splitlines())
+        assert first["subtype"] == "init"
+        assert second["message"]["content"][0]["content"] == "[ANTHROPIC_API_KEY]"
+
+    def test_the_clis_own_log_has_its_subagents_lines_in_their_place(self, logs_of, log_of_session):
+        def written(path: str, *lines: dict[str, Any]) -> str:
+            return "\n".join(f'{line(**fields)} >> "$log{path}"' for fields in lines)
+
+        logs = logs_of(
+            log_of_session,
+            written(
+                ".jsonl",
+                {"n": 1, "timestamp": "2026-01-01T00:00:01Z"},
+                {"n": 2},
+                {"n": 5, "timestamp": "2026-01-01T00:00:03Z", "text": self.KEY},
+            ),
+            written("/subagents/agent-a.jsonl", {"n": 3, "timestamp": "2026-01-01T00:00:02Z"}),
+            """printf '{"n": 4, "cut' >> "$log/subagents/agent-a.jsonl"; printf '{"n": 6' >> "$log.jsonl" """,
+            END,
+        )
+        *whole, last = logs["session.jsonl"].splitlines()
+        assert last == b'{"n": 6'
+        assert whole.pop(3) == b'{"n": 4, "cut'
+        assert [json.loads(each)["n"] for each in whole] == [1, 2, 3, 5]
+        assert json.loads(whole[-1])["text"] == "[ANTHROPIC_API_KEY]"
+
+    @pytest.mark.parametrize(
+        "link",
+        [
+            'ln -s "$PRECIOUS/file" "$log.jsonl"',
+            'cp -r "$PRECIOUS" "$HOME"; rm -r "${log%/*}"; ln -s "$PRECIOUS" "${log%/*}"; cp "$PRECIOUS/file" "$log.jsonl"',
+            'mkfifo "$log.jsonl"',
+        ],
+    )
+    def test_what_is_no_plain_file_of_the_session_is_no_log(self, logs_of, log_of_session, tmp_path, link):
+        (tmp_path / "precious").mkdir()
+        (tmp_path / "precious/file").write_text("precious\n")
+        logs = logs_of(log_of_session, link, END, env={"PRECIOUS": str(tmp_path / "precious")})
+        assert [*logs] == ["stream.jsonl"]
 
 
 class TestEnding:

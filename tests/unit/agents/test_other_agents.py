@@ -194,11 +194,18 @@ class TestEveryCli:
         monkeypatch.setenv(KEYS[kind], "sk-secret-0123")
         written = "s/wc -l README.md/sk-secret-0123/g"
         said = "s/All done/sk-secret-0123/; s/All /sk-sec/; s/done/ret-0123/"  # Gemini says it in two pieces
-        transcript = run(kind, f"{play(kind)} | sed '{written}; {said}'")
+        logs: dict[str, bytes] = {}
+        transcript = run(
+            kind, f"{play(kind)} | sed '{written}; {said}'", changes={"keep_log": logs.__setitem__}
+        )
         assert transcript.final_text == f"[{KEYS[kind]}]."
         commands = [call.input["command"] for call in transcript.tool_calls() if call.tool == "Bash"]
         assert f"[{KEYS[kind]}]; exit 3" in commands
-        assert "sk-secret" not in (workspace.config / "stream.jsonl").read_text()
+        # One in which it lies in pieces is not kept at all.
+        assert [*logs] == ([] if kind == "gemini" else ["stream.jsonl"])
+        kept = (workspace.config / "stream.jsonl").read_bytes()
+        assert kept == logs.get("stream.jsonl", b"")
+        assert b"sk-sec" not in kept
         with pytest.raises(SessionError) as error:
             run(kind, f'echo "bad key ${KEYS[kind]}" >&2; exit 1')
         assert f"bad key [{KEYS[kind]}]" in str(error.value)

@@ -46,6 +46,22 @@ def test_a_report_that_is_brought_again_leaves_what_lies_beside_it_and_another_d
     assert {path.name for path in out.iterdir()} == {"report.json", "transcripts", *FILES}
 
 
+def test_transcripts_and_logs_go_with_their_report_and_what_is_not_ours_stays(tmp_path):
+    kept, out = tmp_path / "kept", tmp_path / "out"
+    ours = {"00001.json", "00001.stream.jsonl", "00001.session.jsonl"}
+    (kept / "transcripts").mkdir(parents=True)
+    (kept / "report.json").write_bytes(dump_report(suite_report()))
+    for name in ours:
+        (kept / "transcripts" / name).touch()
+    copy_report(kept / "report.json", out)
+    others = {"00002.json.bak", "mine.jsonl", "1.json", "00001.other.jsonl"}
+    for name in others:
+        (out / "transcripts" / name).touch()
+    assert {path.name for path in (out / "transcripts").iterdir()} == ours | others
+    check_out(out).remove()
+    assert {path.name for path in (out / "transcripts").iterdir()} == others
+
+
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_file_of_anothers_is_not_written_over(tmp_path, name):
     (tmp_path / name).write_text("mine")
