@@ -197,12 +197,15 @@ def test_of_two_thousand_cases_only_those_that_can_be_seen_are_drawn(tmp_path, w
     assert rows.count() < 60
 
 
-def test_why_a_trial_was_attempted_more_than_once_is_told_in_its_case(tmp_path, watched):
+def test_why_a_trial_was_attempted_more_than_once_and_where_its_logs_are_is_told_in_its_case(
+    tmp_path, watched
+):
     earlier = (
         {"attempt": 1, "kind": "crashed", "message": HOSTILE, "worker": HOSTILE, "duration_ms": 1500.0},
         {"attempt": 2, "kind": "worker_lost", "message": "its worker was lost"},
     )
-    done = trial("passed", attempt=3, earlier_errors=earlier)
+    logs = ("transcripts/00001.stream.jsonl", "https://evil.example/x.jsonl", "../x.jsonl")
+    done = trial("passed", attempt=3, earlier_errors=earlier, logs=logs)
     path = tmp_path / "report.json"
     path.write_bytes(dump_report(suite_report(summarize_case(case(), [done], agent="a", model=None))))
     write_beside(path)
@@ -214,6 +217,7 @@ def test_why_a_trial_was_attempted_more_than_once_is_told_in_its_case(tmp_path, 
     expect(boxes.nth(0)).to_contain_text("<script>window.pwned = 1</script>")
     expect(boxes.nth(0)).to_contain_text("1.5 s")
     expect(boxes.nth(1)).to_contain_text("its worker was lost")
+    expect(page.locator("#case .source a")).to_have_text([logs[0]])  # nothing but what lies beside the page
     assert page.evaluate("window.pwned") is None
 
 
