@@ -34,7 +34,7 @@ def run(arguments: Namespace) -> int:
     run_id = arguments.run
     with find_run(run_id) as found:
         status = found.status()
-        if status.state not in ("running", "aggregating"):
+        if status.is_over:
             echo(f"run {run_id} is over already: {shown_state(status)}")
             return 0
         cancelled = found.broker.ledger.cancel(run_id)
@@ -88,7 +88,7 @@ def _await_end(found: FoundRun, *, is_deserted: bool) -> bool:
 
 
 def _is_over(status: RunStatus, found: FoundRun) -> bool:
-    if status.state in ("running", "aggregating"):
+    if not status.is_over:
         return False
     # What the dead have claimed stays so: nobody looks after a run that is over.
     return not status.leased or _is_deserted(found)

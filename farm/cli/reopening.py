@@ -79,7 +79,7 @@ def carry_on(arguments: Namespace, put_back: PutBack) -> int:
 
 def _is_going_on(broker: Broker, run_id: str) -> bool:
     status = broker.ledger.status(run_id)
-    return status is not None and status.state in ("running", "aggregating")
+    return status is not None and not status.is_over
 
 
 def _tell(run_id: str, reopened: Reopened, *, as_json: bool) -> int:

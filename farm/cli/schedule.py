@@ -114,7 +114,7 @@ def _submit(schedule: Schedule, settings: Settings, arguments: Namespace, engine
 def _tell(schedule: Schedule, settings: Settings, broker: Broker, run_id: str) -> None:
     """Tell who wants to know, unless a beat has."""
     status = broker.ledger.status(run_id)
-    if status is None or status.state in ("running", "aggregating"):
+    if status is None or not status.is_over:
         return  # we were interrupted
     settle_run(schedule, broker, status, datetime.now(UTC))
     all_schedules = schedules_of(schedule.root, settings).values()

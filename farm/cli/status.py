@@ -97,7 +97,7 @@ def _fleet_rows(broker: Broker, run_ids: list[str]) -> Iterator[Row]:
 
 
 def _row(status: RunStatus, state: str) -> Row:
-    totals = status.fields.get("totals") if status.state not in ("running", "aggregating") else None
+    totals = status.fields.get("totals") if status.is_over else None
     return Row(
         run_id=status.run_id,
         state=state,
@@ -201,7 +201,7 @@ def _tell_of_report(run_id: str, *, as_json: bool) -> int:
 
 def _facts(found: FoundRun) -> Facts:
     ledger, status = found.broker.ledger, found.status()
-    goes_on = status.state in ("running", "aggregating") and found.is_alive
+    goes_on = not status.is_over and found.is_alive
     return Facts(
         status=status,
         state=shown_state(status, is_alive=found.is_alive),

@@ -105,6 +105,6 @@ def check_submitted(broker: Broker, run_id: str) -> None:
 
 def shown_state(status: RunStatus, *, is_alive: bool = True) -> str:
     """Name a run's state for people: also that nobody carries it out any more, and why it was stopped."""
-    if status.state in ("running", "aggregating") and not is_alive:
+    if not status.is_over and not is_alive:
         return "interrupted"
     return "over_budget" if status.stopped == "budget" and status.state == "complete" else status.state

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +56,7 @@ class Update:
     @property
     def is_last(self) -> bool:
         """Whether the run is over and its report written."""
-        return self.status.state not in ("running", "aggregating")
+        return self.status.is_over
 
 
 def follow_run(broker: Broker, run_id: str, *, pause_seconds: float = _PAUSE_SECONDS) -> Iterator[Update]:
@@ -107,7 +106,7 @@ class _Follower:
                 case = summarize_case(plan.case, reports, agent=plan.agent, model=plan.model)
                 if self._finish(case):
                     cases.append(case)
-        if self._position > position and status.state not in ("running", "aggregating"):
+        if self._position > position and status.is_over:
             status = _still_open(status)  # there may be more to read before the end
         return Update(
             status=status,
@@ -175,14 +174,15 @@ class _Follower:
 def unserved_kinds(broker: Broker, status: RunStatus) -> tuple[str, ...]:
     """Name the kinds of agents that a run needs and no living worker has."""
     served = {kind for worker in broker.ledger.workers() for kind in worker.agents}
-    return tuple(kind for kind in json.loads(status.fields.get("kinds", "[]")) if kind not in served)
+    return tuple(kind for kind in status.kinds if kind not in served)
 
 
 def pauses_of(broker: Broker, status: RunStatus) -> dict[str, int]:
     """Name the services of a run's kinds of agents that are busy, with the ms until they are asked again."""
-    kinds = set(json.loads(status.fields.get("kinds", "[]")))
     return {
-        service: ms for service, ms in broker.ledger.pauses().items() if service.partition(":")[0] in kinds
+        service: ms
+        for service, ms in broker.ledger.pauses().items()
+        if service.partition(":")[0] in status.kinds
     }
 
 

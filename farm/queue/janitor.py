@@ -6,7 +6,6 @@ refused when it is claimed, so it may be too eager, but never too late.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from itertools import islice
@@ -42,15 +41,22 @@ class Janitor:
         statuses = [status for run_id in ledger.active_runs() if (status := ledger.status(run_id))]
         self._look_at_queues(statuses)
         for status in statuses:
-            if status.state == "running":
-                self._look_after_trials(status)
-            elif status.state == "aggregating":
-                self._look_after_report(status)
+            try:
+                self._look_after(status)
+            except Exception:  # noqa: BLE001 — whatever is wrong with one run, the others are to be recovered
+                ledger.time_ms()  # fails too if it is the server that is away
+                _log.exception("run %s can't be looked after", status.run_id)
+
+    def _look_after(self, status: RunStatus) -> None:
+        if status.state == "running":
+            self._look_after_trials(status)
+        elif status.state == "aggregating":
+            self._look_after_report(status)
 
     def _look_at_queues(self, statuses: list[RunStatus]) -> None:
         queues = {CONTROL_QUEUE}
         for status in statuses:
-            queues.update(agent_queue(kind) for kind in json.loads(status.fields["kinds"]))
+            queues.update(agent_queue(kind) for kind in status.kinds)
         self._empty_before = self._empty_now
         self._empty_now = frozenset(queue for queue in queues if not self._broker.queued([queue]))
 
@@ -71,7 +77,7 @@ class Janitor:
 
     def _look_for_lost_messages(self, status: RunStatus, queued: frozenset[CaseJob]) -> None:
         # Only what an empty queue proves to be lost: a message may be waiting for its turn.
-        kinds = {kind for kind in json.loads(status.fields["kinds"]) if self._is_quiet(agent_queue(kind))}
+        kinds = {kind for kind in status.kinds if self._is_quiet(agent_queue(kind))}
         if not kinds:
             return
         waiting = with_kinds(self._broker, self._broker.ledger.waiting(status.run_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -85,6 +86,16 @@ class RunStatus:
     closed_at_ms: int | None
     finished_at_ms: int | None
     fields: Mapping[str, str]  # what the submitter and the aggregator wrote
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is to be carried out any more, and the report is written."""
+        return self.state not in ("running", "aggregating")
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of agents that its trials need."""
+        return tuple(json.loads(self.fields.get("kinds", "[]")))
 
 
 @dataclass(frozen=True)

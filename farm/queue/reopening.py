@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from contextlib import suppress
 
@@ -101,5 +100,5 @@ def _is_running(broker: Broker, run_id: str) -> bool:
 
 
 def _queues(status: RunStatus) -> list[str]:
-    kinds = json.loads(status.fields.get("kinds", "[]"))
+    kinds = status.kinds
     return [CONTROL_QUEUE, *(agent_queue(kind) for kind in kinds)]

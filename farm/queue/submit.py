@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from farm.errors import UsageError
+from farm.model.agent import DEFAULT_AGENT
 from farm.model.job import CaseJob, CasePlan
 from farm.model.suite import Case, Suite
 from farm.queue.broker import Broker
 from farm.queue.names import KEY_VARIABLE
 from farm.queue.planning import Planner, RunOptions
-from farm.queue.rows import agent_kind, dump_plan
+from farm.queue.rows import UnreadableRowError, agent_kind, dump_plan
 from farm.queue.signing import digest_of, unsigned
 from farm.settings import Settings
 
@@ -104,4 +105,13 @@ def with_kinds(broker: Broker, jobs: Iterable[CaseJob]) -> Iterator[tuple[CaseJo
         rows = broker.ledger.cases(some[0].run_id, [job.case_id for job in some])
         for job, row in zip(some, rows, strict=True):
             if row is not None:  # the run may have been forgotten meanwhile
-                yield job, agent_kind(unsigned(row))  # a hint for the way; who carries it out looks closely
+                yield job, _kind_of(row, job.run_id, broker)
+
+
+def _kind_of(row: bytes, run_id: str, broker: Broker) -> str:
+    """Give a hint for the way: who carries the trial out looks closely, also at what can't be read here."""
+    try:
+        return agent_kind(unsigned(row))
+    except UnreadableRowError:
+        status = broker.ledger.status(run_id)
+        return next(iter(status.kinds if status else ()), DEFAULT_AGENT)

@@ -238,7 +238,7 @@ class Timekeeper:
         schedule = self._schedule_of(status) if status is not None else None
         if status is None or schedule is None:
             self._seen_to.add(run_id)
-        elif status.state in ("running", "aggregating"):
+        elif not status.is_over:
             self._open[run_id] = schedule
             if self._clock() > _deadline(status) and run_id not in self._overdue:
                 tell_overdue(schedule, self._broker, status, self._clock())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,8 +18,11 @@ def ledger(client) -> Ledger:
 
 
 @pytest.fixture
-def name() -> str:
-    return f"name-{secrets.token_hex(6)}"
+def name(ledger: Ledger) -> Iterator[str]:
+    """A name of this test's own. What bears it goes with it: other tests look at all workers."""
+    name = f"name-{secrets.token_hex(6)}"
+    yield name
+    ledger.withdraw(name)
 
 
 def record(name: str) -> WorkerRecord:

@@ -63,6 +63,21 @@ def test_a_trial_whose_delay_is_over_is_queued_once(own_server: Server, run_id: 
     assert janitor.queued_again == {"lost_worker": 0, "due": 1}
 
 
+def test_a_run_that_can_not_be_read_costs_no_other_its_recovery(own_server: Server, run_id: str) -> None:
+    broker = broker_of(own_server)
+    torn, broken = f"{run_id}-torn", f"{run_id}-broken"
+    submit(broker, torn, 1)
+    broker.client.hset(f"farm:run:{torn}:cases", "case0", b"no plan")
+    submit(broker, broken, 1)
+    broker.client.hset(f"farm:run:{broken}:delays", "1:case0", "no sorted set")
+    submit(broker, run_id, 3)
+    janitor = Janitor(broker, "janitor")
+    for _ in range(2):
+        janitor.reconcile()
+    # What can't be read is queued as well: who carries it out says so in its case's place.
+    assert broker.queued([agent_queue("scripted")]) == 4
+
+
 def test_one_janitor_at_a_time_keeps_house(own_server: Server, run_id: str) -> None:
     broker = broker_of(own_server)
     submit(broker, run_id, 1)
