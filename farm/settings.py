@@ -15,7 +15,7 @@ from farm.documents.checking import Problems, check, did_you_mean
 from farm.documents.yaml import Document, decode_text, parse_yaml, read_bytes
 from farm.errors import InputError, Problem, UsageError
 from farm.model.agent import AGENT_ALIASES, AGENT_SPECS, SCRIPTED_API, AgentBase, Isolation
-from farm.model.base import Count, Flag, Model, NonEmptyText, PositiveNumber
+from farm.model.base import Count, Flag, Line, Model, NonEmptyText, PositiveNumber
 from farm.model.limits import LimitSpec
 from farm.model.prices import Price
 
@@ -54,7 +54,7 @@ class FarmFile(Model):
     network: Flag = True  # whether sessions have one, where neither case nor agent says anything else
     retries: Annotated[Count, Field(le=20)] = DEFAULT_RETRIES  # of a trial that errored
     judge: JudgeEntry = _NO_JUDGE_ENTRY  # who judges for LLM evaluators that name nobody
-    limits: dict[NonEmptyText, LimitSpec] = {}  # by the name of an agent or model, for all workers together
+    limits: dict[Line, LimitSpec] = {}  # by the name of an agent or model, for all workers together
     prices: dict[NonEmptyText, Price] = {}  # by model, for those that the farm does not know or knows wrong
     agents: Any = None  # by name; read one by one, each by its kind
     schedules: Any = None  # by name; read one by one, by who has some

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 if TYPE_CHECKING:
@@ -38,3 +38,12 @@ PositiveNumber = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 NonNegativeNumber = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Score = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 NonEmptyText = Annotated[str, Field(min_length=1)]
+
+
+def _check_one_line(text: str) -> str:
+    if "\n" in text:
+        raise wrong("must be one line")
+    return text
+
+
+Line = Annotated[NonEmptyText, AfterValidator(_check_one_line)]

@@ -91,14 +91,17 @@ def carry_out(job: CaseJob, place: WorkPlace) -> Ended:
         opened = place.broker.signer.open_to_carry_out(row, "plan", job.run_id, job.case_id)
         plan = parse_plan(opened)
         _check_trial(job, plan)
+        limits = _limits(plan)
     except SignatureError as error:
         _log.warning("refused case %.200r of run %s: %s", job.case_id, job.run_id, error)
         return _give_up(job, f"{error.kind}_plan", error, place, elsewhere=error.elsewhere)
-    except (UnreadableRowError, SessionError) as error:
-        return _give_up(job, getattr(error, "kind", "unreadable_plan"), error, place)
-    limits = [Limit(name, limit.concurrency, limit.starts_per_minute) for name, limit in plan.limits.items()]
-    if service := service_of(plan):
-        limits.append(Limit(service))  # without bounds of its own, but nobody starts while it pauses
+    except UnreadableRowError as error:
+        return _give_up(job, "unreadable_plan", error, place)
+    except SessionError as error:
+        return _give_up(job, error.kind, error, place)
+    except Exception as bug:  # noqa: BLE001 — nobody counts what was not claimed: it would be queued for ever
+        _log.exception("the plan of case %.200r of run %s", job.case_id, job.run_id)
+        return _give_up(job, "internal_error", f"{type(bug).__name__}: {bug}", place)
     claim = ledger.claim(
         job,
         worker=place.name,
@@ -124,6 +127,13 @@ def carry_out(job: CaseJob, place: WorkPlace) -> Ended:
     )
 
 
+def _limits(plan: CasePlan) -> list[Limit]:
+    limits = [Limit(name, limit.concurrency, limit.starts_per_minute) for name, limit in plan.limits.items()]
+    if service := service_of(plan):
+        limits.append(Limit(service))  # without bounds of its own, but nobody starts while it pauses
+    return limits
+
+
 def _check_trial(job: CaseJob, plan: CasePlan) -> None:
     """Refuse a trial that is not planned: what it would run is signed, but not so often."""
     if plan.case.skip is not None or job.trial > plan.case.trials.count:
@@ -132,7 +142,7 @@ def _check_trial(job: CaseJob, plan: CasePlan) -> None:
 
 
 def _give_up(
-    job: CaseJob, kind: str, error: FarmError, place: WorkPlace, *, elsewhere: bool = False
+    job: CaseJob, kind: str, error: FarmError | str, place: WorkPlace, *, elsewhere: bool = False
 ) -> Ended:
     """Write down that a trial can't be carried out; not before others have tried, if that can help."""
     claim = place.broker.ledger.claim(job, worker=place.name)

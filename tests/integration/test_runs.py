@@ -344,6 +344,16 @@ def test_only_the_report_that_was_there_before_is_removed(run):
     assert not (out / "report.json").exists()
 
 
+def test_a_plan_that_can_not_even_be_claimed_ends_as_errored_and_the_run_ends(run):
+    limits = {"two\nlines": LimitSpec(concurrency=1)}  # which no farm.yaml may say
+    run_id = run.submit(scripted("a", model="two\nlines"), settings=Settings(limits=limits))
+    run.carry_out_all(run_id)
+    assert aggregate(run_id, run.place.broker)
+    report = parse_report(fetch_report(run.place.broker, run_id, run.root / "out").read_bytes())
+    (trial,) = report.cases[0].trials
+    assert (trial.outcome, trial.error and trial.error.kind) == ("errored", "internal_error")
+
+
 def test_a_plan_of_another_version_ends_as_errored_and_the_run_ends(run):
     run_id = run.submit(scripted("a"), scripted("b"))
     broker = run.place.broker

@@ -208,6 +208,7 @@ def test_limits_and_retries(read):
 
 
 def test_a_limit_that_would_let_nothing_start_is_refused(problems_of):
+    assert "must be one line" in problems_of('limits:\n  "two\\nlines": {concurrency: 1}\n')[0].message
     (problem,) = problems_of("limits:\n  claude: {concurrency: 0}\n")
     assert (problem.line, problem.column) == (2, 25)
 
