@@ -66,15 +66,18 @@ def run_process(
     """
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     started = time.monotonic()
-    with contextlib.closing(make_launch(cwd, env, stdin, sandbox)) as launch, launch.start(argv) as process:
+    with (
+        contextlib.closing(make_launch(cwd, env, stdin, sandbox)) as launch,
+        _pipes_closed(launch.start(argv)) as process,
+    ):
         try:
             launch.descendants.adopt(process.pid)
             pipes = _Pipes(process, launch.stdin, output_limit_bytes, on_line)
             end = pipes.pump_until_exit(started + timeout_seconds, stop)
         finally:
             launch.descendants.kill()
+            code = process.wait()  # not if it can't be killed, which may be for ever
         pipes.drain()
-        code = process.wait()
         exit_code = launch.exit_code(code, bytes(pipes.stderr)) if end == "exited" else -signal.SIGKILL
     return ProcessResult(
         exit_code=exit_code,
@@ -85,6 +88,17 @@ def run_process(
         duration_ms=(time.monotonic() - started) * 1000,
         stopped=end == "stopped",
     )
+
+
+@contextlib.contextmanager
+def _pipes_closed(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """Close our ends of a process's pipes after the block. As a context manager itself it would be waited for."""
+    try:
+        yield process
+    finally:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def check_not_stopped(stop: threading.Event) -> None:

@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import sys
@@ -8,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from farm.errors import SessionError
+from farm.sessions import process_table
 from farm.sessions.process import CommandNotStartedError, ProcessResult, run_process
 from farm.sessions.process_table import MARKER
-from tests.unit.sessions.processes import escape_command, is_alive, linux_only
+from tests.unit.sessions.processes import escape_command, is_alive, linux_only, wait_until
 
 
 @pytest.fixture
@@ -215,14 +218,30 @@ def test_processes_that_keep_forking_are_gone_in_the_end(run, tmp_path):
 @linux_only
 def test_other_commands_are_left_alone(run, tmp_path):
     results: list[ProcessResult] = []
-    other = threading.Thread(target=lambda: results.append(run("sleep 1; echo survived")))
+    other = threading.Thread(target=lambda: results.append(run("touch begun; sleep 1; echo survived")))
     other.start()
-    time.sleep(0.2)
+    wait_until((tmp_path / "begun").exists)
     run("sleep 60 & exit 0")
     other.join()
 
     assert results[0].stdout == b"survived\n"
     assert results[0].exit_code == 0
+
+
+@linux_only
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+def test_a_command_that_can_not_be_killed_is_told_and_not_waited_for(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(process_table, "kill", lambda _processes: None)
+    monkeypatch.setattr(process_table, "GIVE_UP_AFTER_SECONDS", 0.1)
+    with pytest.raises(SessionError) as error:
+        run("echo $$ > pid.part; mv pid.part pid; exec sleep 300", timeout_seconds=0.5)
+    pid = int((tmp_path / "pid").read_text())
+    assert (error.value.kind, error.value.retryable) == ("processes_survived", False)
+    assert str(error.value) == f"processes that can't be killed: {pid}"
+    assert is_alive(pid)
+    os.kill(pid, signal.SIGKILL)
+    del error
+    gc.collect()  # of the process, which warns now that nobody waited for it
 
 
 def test_many_threads_can_run_commands_at_once(run):

@@ -258,11 +258,12 @@ def test_nothing_survives_a_stop(run, place):
     assert processes_in(place) == []
 
 
-def test_a_thread_may_end_after_its_command_and_another_one_goes_on(run):
+def test_a_thread_may_end_after_its_command_and_another_one_goes_on(run, place):
     # The system kills bubblewrap when the thread that started it ends: it must be this one and no other.
     results: list[ProcessResult] = []
-    long = threading.Thread(target=lambda: results.append(run("sleep 1; echo survived")))
+    long = threading.Thread(target=lambda: results.append(run("touch begun; sleep 1; echo survived")))
     long.start()
+    wait_until((place / "trial/work/begun").exists)
     for _ in range(5):
         short = threading.Thread(target=lambda: run("true"))
         short.start()
