@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from farm.agents.base import Session, ignore_tool_call
-from farm.agents.redaction import Redaction, secrets_of
+from farm.agents.redaction import redaction_of
 from farm.agents.registry import AGENTS
 from farm.errors import FarmError, SessionError, UsageError
 from farm.evaluators.base import EvaluationContext
@@ -88,7 +88,7 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     spent_usd: float | None = None  # by a session that failed
     kept: Path | None = None
     logs: dict[LogName, bytes] = {}
-    redaction = Redaction(secrets_of(plan.spec, plan.case))
+    redaction = redaction_of(plan.spec, plan.case)
 
     judges = Judges(
         case_id=plan.case.id,
@@ -240,7 +240,8 @@ def _run_session(
     )
     agent = AGENTS[plan.spec.kind]
     check_not_stopped(plan.stop)
-    transcript = agent.run(session)
+    redaction = redaction_of(plan.spec, plan.case)
+    transcript = redaction.of_model(agent.run(session))
     check_not_stopped(plan.stop)
     if transcript.input_messages is None:
         transcript = transcript.model_copy(update={"input_messages": plan.case.input_messages})
@@ -248,7 +249,6 @@ def _run_session(
         transcript = transcript.model_copy(update={"warnings": (*transcript.warnings, *not_kept)})
     if not agent.acts:
         return transcript
-    redaction = Redaction(secrets_of(plan.spec, plan.case))
     changes = workspace.changes()
     update: dict[str, object] = {"workspace_changes": redaction.of_model(changes)}
     if changes.paths:

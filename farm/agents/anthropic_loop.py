@@ -17,7 +17,7 @@ from farm.agents.api_errors import BUSY_ERRORS
 from farm.agents.base import Session
 from farm.agents.claude_stream import add_usage
 from farm.agents.prices import cost_usd, is_priced
-from farm.agents.redaction import Redaction, secrets_of
+from farm.agents.redaction import redaction_of, secrets_of
 from farm.agents.wire import WireError, usage_of
 from farm.agents.workspace_tools import ToolResult, ToolUse, run_workspace_tool
 from farm.errors import SessionError
@@ -56,7 +56,7 @@ class Loop:
         self.spec = session.spec
         self.model = session.model or DEFAULT_MODEL
         self.secrets = {name: value for name, value in secrets_of(self.spec, session.case).items() if value}
-        self.redaction = Redaction(self.secrets)
+        self.redaction = redaction_of(self.spec, session.case)
         self.max_turns = session.case.max_turns or self.spec.max_turns
         self.budget_usd = session.case.max_cost_usd or self.spec.max_budget_usd
 

@@ -9,7 +9,7 @@ from farm.agents.claude_command import PROGRAM, config_directory, make_command
 from farm.agents.claude_session_log import read_session_log
 from farm.agents.claude_stream import ClaudeStream
 from farm.agents.headless import run_headless
-from farm.agents.redaction import Redaction, secrets_of
+from farm.agents.redaction import redaction_of
 from farm.agents.scripted_api import with_scripted_api
 from farm.model.agent import ClaudeSpec
 from farm.model.transcript import Transcript
@@ -41,4 +41,4 @@ def _keep_log(session: Session, session_id: str) -> None:
     # Where the agent put a link, there is no log: what it leads to is not the session's to show.
     log = read_session_log(config_directory(session), session_id, within=session.workspace.root)
     if log is not None:
-        session.keep_log("session.jsonl", Redaction(secrets_of(session.spec, session.case))(log))
+        session.keep_log("session.jsonl", redaction_of(session.spec, session.case)(log))

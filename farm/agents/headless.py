@@ -19,7 +19,7 @@ from farm.agents.cli_program import CliProgram, ask_version
 from farm.agents.prices import own_cost_usd
 from farm.agents.program_end import ended_badly, not_started, timed_out
 from farm.agents.records import Record, Records, parse_records
-from farm.agents.redaction import Redaction, secrets_of
+from farm.agents.redaction import Redaction, redaction_of
 from farm.errors import InputError, SessionError
 from farm.model.messages import ToolCall
 from farm.model.transcript import Transcript
@@ -90,7 +90,7 @@ class HeadlessAgent:
 
 def run_headless(session: Session, command: HeadlessCommand, form: StreamFormat) -> Transcript:
     """Run a CLI in the workspace; its exit code and its lines say whether there is a record."""
-    redaction = Redaction(secrets_of(session.spec, session.case))
+    redaction = redaction_of(session.spec, session.case)
     stream = _LiveStream(session, redaction, form)
     # Opened before the agent can put a link to somewhere else in its place.
     with (session.workspace.config / STREAM_FILE).open("wb") as kept:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
 from farm.model.agent import AgentBase
 from farm.model.suite import Case
 from farm.sessions.removal import remove_tree
+from farm.sessions.workspace import PROXY_VARIABLES
 
 # What is shorter is no secret, and would be found in the middle of words.
 MIN_SECRET_LENGTH = 8
@@ -29,6 +32,21 @@ def secrets_of(spec: AgentBase, case: Case) -> dict[str, str]:
     """Give the secrets that a session has, by name: the worker's own, if no file has another."""
     environment = {**os.environ, **spec.env, **case.env}
     return {name: environment[name] for name in getattr(spec, "secrets", ()) if name in environment}
+
+
+def redaction_of(spec: AgentBase, case: Case) -> Redaction:
+    """Give what takes out all that a session can know and nobody else should: its secrets, and a proxy's."""
+    return Redaction({**_proxy_passwords(), **secrets_of(spec, case)})
+
+
+def _proxy_passwords() -> dict[str, str]:
+    """Give those that are in the addresses which every session inherits, by the variable."""
+    found = {}
+    for name in PROXY_VARIABLES:
+        with suppress(ValueError):  # no address at all
+            if password := urlsplit(os.environ.get(name, "")).password:
+                found[name] = password
+    return found
 
 
 class Redaction:

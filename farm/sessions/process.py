@@ -92,7 +92,7 @@ def run_process(
 
 @contextlib.contextmanager
 def _pipes_closed(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """Close our ends of a process's pipes after the block. As a context manager itself it would be waited for."""
+    """Close our ends of a process's pipes after the block. Left by itself, it would be waited for."""
     try:
         yield process
     finally:

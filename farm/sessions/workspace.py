@@ -15,12 +15,14 @@ from farm.sessions.source_tree import copy_tree
 from farm.sessions.trial_directories import PARTS, TrialDirectories
 from farm.sessions.workspace_diff import Original, diff_files, read_plain_file
 
+PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+
 # All that a session inherits of our environment: where programs are, the language, the way to the network.
 # Anything else could be a secret, or a difference between two machines.
 _INHERITED = frozenset(
     {
         *("PATH", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL"),
-        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+        *(*PROXY_VARIABLES, "NO_PROXY", "no_proxy"),
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
     }
 )

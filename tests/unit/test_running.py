@@ -105,6 +105,19 @@ def test_what_the_agent_changed_is_recorded_and_the_workspace_it_came_from_is_un
     assert (tmp_path / "kept.txt").read_text() == "kept"
 
 
+def test_the_password_of_an_inherited_proxy_is_in_no_record(tmp_path, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://farm:proxy-password@127.0.0.1:9")
+    steps = (
+        {"tool": "Bash", "input": {"command": "echo $HTTPS_PROXY | tee seen"}},
+        {"say": "proxy-password"},
+    )
+    result = run(tmp_path, scripted(*steps))
+    assert result.transcript is not None
+    record = result.transcript.model_dump_json() + result.report.model_dump_json()
+    assert record.count("http://farm:[HTTPS_PROXY]@127.0.0.1:9") == 2  # printed, and in the diff
+    assert "proxy-password" not in record
+
+
 def test_the_exam_is_not_in_the_workspace(tmp_path):
     (tmp_path / "exam.yaml").write_text("secret")
     look = scripted({"tool": "Bash", "input": {"command": "ls; cat exam.yaml"}}, {"say": "hello"})
