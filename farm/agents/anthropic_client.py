@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -41,10 +42,14 @@ class AnthropicClient:
         self._spec = session.spec
         self._redaction = redaction
         self._deadline = time.monotonic() + session.timeout_seconds
+        self._secrets = secrets
         self._runner = asyncio.Runner()
-        self._client = self._runner.run(_connect(session.spec, secrets))
 
     def __enter__(self) -> Self:
+        with ExitStack() as undone:
+            undone.callback(self._runner.close)
+            self._client = self._runner.run(_connect(self._spec, self._secrets))
+            undone.pop_all()
         return self
 
     def __exit__(

@@ -95,6 +95,8 @@ def _submit(schedule: Schedule, settings: Settings, arguments: Namespace, engine
     yardstick.check(out)
     if engine is not None:
         engine.remember(run_directory(run_id))
+    # Before anything can be told.
+    news = broker.listen(run_id) if earlier is not None and arguments.verbose else None
     is_new = submit_scheduled(
         schedule, settings, suite, broker, run_id, now=now, occurrence=arguments.at, out=out
     )
@@ -106,7 +108,8 @@ def _submit(schedule: Schedule, settings: Settings, arguments: Namespace, engine
         return 0
     earlier.remove()
     options = FollowOptions(out, verbose=arguments.verbose, as_json=arguments.json, yardstick=yardstick)
-    code = follow_to_the_end(broker, run_id, options, engine=engine, suite=suite if is_new else None)
+    told = suite if is_new else None
+    code = follow_to_the_end(broker, run_id, options, engine=engine, suite=told, news=news)
     _tell(schedule, settings, broker, run_id)
     return code
 

@@ -35,7 +35,9 @@ class NotifySpec(Model):
 
     @field_validator("webhook")
     @classmethod
-    def _is_url(cls, url: str) -> str:
+    def _is_url(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
         if "${" in VARIABLE.sub("", url):
             raise wrong("a variable is written ${NAME}, with letters, digits and _ only")
         if not url.startswith(("http://", "https://")) and not VARIABLE.match(url):

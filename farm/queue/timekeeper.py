@@ -136,7 +136,7 @@ class Timekeeper:
             return
         self._read, self._complained_of = data, None
         self.schedules = found
-        self._seen_to.clear()
+        self._seen_to = set()  # another: whoever looks at runs now does so by the schedules of before
         if not found:
             _log.warning("%s has no schedules", path)
         for schedule in found.values():
@@ -225,30 +225,33 @@ class Timekeeper:
 
     def _see_to_runs(self) -> None:
         with _going_on("the runs"):
+            seen_to = self._seen_to
             known = self._broker.ledger.runs()
             for run_id in known:
-                if run_id not in self._seen_to:
+                if run_id not in seen_to:
                     with _going_on(f"run {run_id}"):
-                        self._see_to_run(run_id)
+                        if self._see_to_run(run_id):
+                            seen_to.add(run_id)
             self._see_to_lost(set(known))
-            self._seen_to &= set(known)
+            seen_to &= set(known)
 
-    def _see_to_run(self, run_id: str) -> None:
+    def _see_to_run(self, run_id: str) -> bool:
+        """Tell what is to be told of a run; True if nothing will be any more."""
         status = self._broker.ledger.status(run_id)
         schedule = self._schedule_of(status) if status is not None else None
         if status is None or schedule is None:
-            self._seen_to.add(run_id)
-        elif not status.is_over:
+            return True
+        if not status.is_over:
             self._open[run_id] = schedule
             if self._clock() > _deadline(status) and run_id not in self._overdue:
                 tell_overdue(schedule, self._broker, status, self._clock())
                 self._overdue.add(run_id)
                 _log.error("%s: run %s is overdue", schedule.name, run_id)
-        else:
-            self._open.pop(run_id, None)
-            self._settle(schedule, status)
+            return False
+        self._open.pop(run_id, None)
+        return self._settle(schedule, status)
 
-    def _settle(self, schedule: Schedule, status: RunStatus) -> None:
+    def _settle(self, schedule: Schedule, status: RunStatus) -> bool:
         run_id = status.run_id
         try:
             settle_run(schedule, self._broker, status, self._clock())
@@ -258,10 +261,10 @@ class Timekeeper:
                 if self._unreadable.get(run_id) != str(error):
                     self._unreadable[run_id] = str(error)
                     _log.error("%s: run %s: its report can't be read: %s", schedule.name, run_id, error)
-                return
+                return False
             self._tell(schedule, run_id, f"its report can't be read: {error}", state=status.state)
         self._unreadable.pop(run_id, None)
-        self._seen_to.add(run_id)
+        return True
 
     def _schedule_of(self, status: RunStatus) -> Schedule | None:
         schedule = self.schedules.get(status.fields.get("schedule", ""))

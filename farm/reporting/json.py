@@ -57,6 +57,9 @@ def _dump(model: Model) -> bytes:
 def is_report_file(path: Path) -> bool:
     """Say whether a file is a report of this farm."""
     try:
+        with path.open("rb") as file:
+            if file.read(len(_SCHEMA)) == _SCHEMA:
+                return True  # as we write it; the rest may be more than fits in memory
         raw = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         return False
