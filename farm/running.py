@@ -31,11 +31,8 @@ from farm.sessions.workspace import Workspace, WorkspaceSource, open_workspace
 from farm.sessions.workspace_diff import Original
 from farm.settings import DEFAULT_JUDGE_TIMEOUT_SECONDS, Settings
 
-# Who can judge their own cases, and who does where nobody else is named.
-_LLM_AGENTS = frozenset({"claude", "anthropic", "codex", "gemini", "opencode"})
+# Who judges the cases of agents that ask no model, where nobody is named.
 _DEFAULT_JUDGE = "anthropic"
-# What these do is written down beforehand: there is nothing to limit.
-_WRITTEN_DOWN = frozenset({"replay", "scripted"})
 
 _log = logging.getLogger(__name__)
 
@@ -163,7 +160,7 @@ def resolve_judges(
     """Say whom LLM evaluators ask: whom they name, else farm.yaml's judge, else the case's own agent."""
     judges = {}
     for named in sorted({question.agent or "" for question in questions_of(case.evaluators)}):
-        own = agent if spec.kind in _LLM_AGENTS else _DEFAULT_JUDGE
+        own = agent if spec.asks_model else _DEFAULT_JUDGE
         name = named or settings.judge.agent or own
         judge_spec = spec if name == agent else settings.agent_spec(name)
         if judge_spec is None:
@@ -259,7 +256,7 @@ def _run_session(
 
 def _limits_not_kept(case: Case, spec: AgentBase) -> Iterator[str]:
     """Name the limits of a case that an agent of this kind has no option for, and so went by unseen."""
-    if spec.kind in _WRITTEN_DOWN:
+    if spec.is_written_down:
         return
     for limit, option in (("max_turns", "max_turns"), ("max_cost_usd", "max_budget_usd")):
         if getattr(case, limit) is not None and option not in type(spec).model_fields:

@@ -27,9 +27,6 @@ DEFAULT_TIMEOUT_SECONDS = 600.0
 DEFAULT_RETRIES = 2
 DEFAULT_JUDGE_TIMEOUT_SECONDS = 180.0
 
-# Who can't be asked anything: they only repeat what was recorded or scripted.
-_NO_JUDGES = ("replay", "scripted")
-
 
 class JudgeEntry(Model):
     """Who judges where an evaluator names nobody."""
@@ -96,7 +93,7 @@ class Settings:
         spec = self.agent_spec(name)
         if spec is None:
             return self.explain_agent(name)
-        return f'agent "{name}" can\'t judge: it answers no questions' if spec.kind in _NO_JUDGES else None
+        return f'agent "{name}" can\'t judge: it answers no questions' if spec.is_written_down else None
 
 
 @cache

@@ -22,9 +22,6 @@ from farm.settings import Settings, find_root, load_settings
 
 _EXIT_ERRORED = 3
 
-# These do what a case says, and a prompt says nothing to them.
-_NEED_A_CASE = ("replay", "scripted")
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's arguments."""
@@ -114,7 +111,7 @@ def _agent(name: str, settings: Settings) -> tuple[str, AgentBase]:
     spec = settings.agent_spec(name)
     if spec is None:
         raise UsageError(settings.explain_agent(name))
-    if spec.kind in _NEED_A_CASE:
+    if spec.is_written_down:
         raise UsageError(f'agent "{name}" does what a case says, and no prompt; choose another with --agent')
     return name, spec
 

@@ -33,6 +33,10 @@ class AgentBase(Model):
 
     # Where nobody says anything else. What an LLM makes up belongs in a sandbox.
     default_isolation: ClassVar[Isolation] = "auto"
+    # Whether it asks the service of a model: it can judge its own cases, and waits when the service is busy.
+    asks_model: ClassVar[bool] = True
+    # Whether all that it does is written down beforehand: it costs nothing, and can't answer a question.
+    is_written_down: ClassVar[bool] = False
 
     kind: str  # how it is run
     model: NonEmptyText | None = None  # for cases that name none
@@ -152,6 +156,7 @@ class CommandSpec(AgentBase):
     """Any program, by a template."""
 
     default_isolation: ClassVar[Isolation] = "process"  # it does what the author wrote
+    asks_model: ClassVar[bool] = False  # or none that the farm would know of
 
     kind: Literal["command"] = "command"
     command: Annotated[NonEmptyText, AfterValidator(_check_template)]  # for the shell, with placeholders
@@ -194,7 +199,9 @@ class OpencodeSpec(AgentBase):
 class ReplaySpec(AgentBase):
     """A recorded session; no agent runs."""
 
-    default_isolation: ClassVar[Isolation] = "process"  # it does what the author wrote
+    default_isolation: ClassVar[Isolation] = "process"
+    asks_model: ClassVar[bool] = False
+    is_written_down: ClassVar[bool] = True
 
     kind: Literal["replay"] = "replay"
 
@@ -202,7 +209,9 @@ class ReplaySpec(AgentBase):
 class ScriptedSpec(AgentBase):
     """The shipped test double: does what the case's script says."""
 
-    default_isolation: ClassVar[Isolation] = "process"  # it does what the author wrote
+    default_isolation: ClassVar[Isolation] = "process"
+    asks_model: ClassVar[bool] = False
+    is_written_down: ClassVar[bool] = True
 
     kind: Literal["scripted"] = "scripted"
 

@@ -43,8 +43,6 @@ from farm.sessions.workspace_diff import read_plain_file
 # What a start may cost if nobody knows better; only runs with --max-cost ask.
 DEFAULT_RESERVE_USD = 1.0
 JUDGE_RESERVE_USD = 0.1  # for one judgement of an LLM
-# These never call an API.
-_FREE_AGENTS = frozenset({"replay", "scripted"})
 
 _FIRST_RETRY_SECONDS = 1.0
 _RETRY_FACTOR = 3.0
@@ -369,14 +367,14 @@ def _shipped_files(files: Mapping[str, ShippedFile], place: WorkPlace) -> Iterat
 def _reserve_usd(plan: CasePlan) -> float:
     judgements = sum(question.samples for question in questions_of(plan.case.evaluators))
     judges = judgements * JUDGE_RESERVE_USD
-    if plan.spec.kind in _FREE_AGENTS:
+    if plan.spec.is_written_down:
         return judges
     return (plan.case.max_cost_usd or DEFAULT_RESERVE_USD) + judges
 
 
 def _cost_usd(plan: CasePlan, report: TrialReport) -> float | None:
     """Give what an attempt cost, judges included; None if nobody knows: it is charged as it was reserved."""
-    agent = 0.0 if plan.spec.kind in _FREE_AGENTS else report.cost_usd
+    agent = 0.0 if plan.spec.is_written_down else report.cost_usd
     known = (agent or 0.0) + (report.judge_cost_usd or 0.0)
     is_known = agent is not None and not report.judge_unknown_costs
     return known if is_known or known > _reserve_usd(plan) else None

@@ -21,9 +21,6 @@ from farm.queue.ledger import Claim, Ledger
 from farm.running import TrialResult
 from farm.sessions.process import check_not_stopped
 
-# These ask no service that the farm would know of.
-_WITHOUT = frozenset({"replay", "scripted", "command"})
-
 _log = logging.getLogger(__name__)
 
 
@@ -33,7 +30,7 @@ def service_of(plan: CasePlan) -> str | None:
 
 
 def _service(spec: AgentBase, model: str | None) -> str | None:
-    if spec.kind in _WITHOUT:
+    if not spec.asks_model:
         return None
     base_url, api = getattr(spec, "base_url", None), getattr(spec, "api", None)
     where = api or (shown(base_url) if base_url else None)

@@ -12,6 +12,12 @@ def test_the_registry_covers_every_kind_of_agent():
     assert AGENTS.keys() == AGENT_SPECS.keys() == union
 
 
+def test_what_is_written_down_asks_no_model():
+    asking = {kind for kind, spec in AGENT_SPECS.items() if spec.asks_model}
+    assert asking == AGENT_SPECS.keys() - {"command", "replay", "scripted"}
+    assert {kind for kind, spec in AGENT_SPECS.items() if spec.is_written_down} == {"replay", "scripted"}
+
+
 def test_every_agent_says_whether_it_can_run(monkeypatch):
     for kind in ("claude", "codex", "gemini", "opencode"):
         monkeypatch.setenv(f"FARM_{kind.upper()}_PATH", f"/nonexistent/{kind}")
