@@ -11,12 +11,12 @@ from collections.abc import Coroutine, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from farm.agents.anthropic_api import API_KEY, AUTH_TOKEN
 from farm.agents.api_errors import api_error
 from farm.agents.base import Session
 from farm.agents.program_end import timed_out
+from farm.agents.proxies import is_local
 from farm.agents.records import parse_records
 from farm.agents.redaction import Redaction
 from farm.errors import InputError, SessionError
@@ -27,7 +27,6 @@ MAX_ANSWER_BYTES = 16 * 2**20
 
 _BASE_URL = "https://api.anthropic.com"
 _LOOK_FOR_STOP_SECONDS = 0.1
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class AnthropicClient:
@@ -126,7 +125,7 @@ async def _connect(spec: AnthropicSpec, secrets: Mapping[str, str]) -> Any:
     name = API_KEY if API_KEY in secrets else AUTH_TOKEN
     credential = {"api_key" if name == API_KEY else "auth_token": secrets[name]}
     options: dict[str, Any] = {"base_url": base_url, "max_retries": spec.max_retries, **credential}
-    if urlsplit(base_url).hostname in _LOOPBACK:  # no proxy leads there
+    if is_local(base_url):
         options["http_client"] = DefaultAsyncHttpxClient(trust_env=False, mounts={"all://": None})
     client: Any = AsyncAnthropic(**options)
     # ANTHROPIC_CUSTOM_HEADERS, which would go to whatever API an agent names. To omit them one by one, as the

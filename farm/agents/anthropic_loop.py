@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from farm.agents.anthropic_api import API_KEY, sdk_version
@@ -15,9 +14,9 @@ from farm.agents.anthropic_request import attachments_directory, make_request
 from farm.agents.anthropic_tools import tool_definitions
 from farm.agents.api_errors import BUSY_ERRORS
 from farm.agents.base import Session
-from farm.agents.claude_stream import add_usage
 from farm.agents.prices import cost_usd, is_priced
 from farm.agents.redaction import redaction_of, secrets_of
+from farm.agents.timestamps import timestamp_now
 from farm.agents.wire import WireError, usage_of
 from farm.agents.workspace_tools import ToolResult, ToolUse, run_workspace_tool
 from farm.errors import SessionError
@@ -113,7 +112,7 @@ class Loop:
             raise _bad_answer("it has a tool_use without an id and a name")
         texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
         self.messages.append(
-            Message(role="assistant", content="\n".join(texts) if texts else None, timestamp=_now())
+            Message(role="assistant", content="\n".join(texts) if texts else None, timestamp=timestamp_now())
         )
         return uses
 
@@ -123,7 +122,7 @@ class Loop:
         except WireError as error:
             raise _bad_answer(str(error)) from None
         self.is_charged = True
-        self.usage = add_usage(self.usage, used)
+        self.usage += used
         named = answer.get("model")
         self.answered_by = named if isinstance(named, str) else self.answered_by
         cost = cost_usd(used, self.model, self.session.prices)
@@ -162,7 +161,7 @@ class Loop:
 
     def _use_tool(self, use: Mapping[str, Any], offered: set[str], remaining_seconds: float) -> ToolCall:
         session, tool, given = self.session, use["name"], use.get("input")
-        timestamp, started = _now(), time.monotonic()
+        timestamp, started = timestamp_now(), time.monotonic()
         if tool not in offered:
             result = ToolResult(f"there is no tool {tool}", is_error=True)
         elif not isinstance(given, dict):
@@ -224,10 +223,6 @@ def _check_answer(text: str, schema: Mapping[str, Any]) -> None:
         jsonschema_rs.validator_for(dict(schema), offline=True).validate(json.loads(text))
     except (ValueError, RecursionError) as error:  # a ValidationError is a ValueError
         raise SessionError("bad_output", f"the answer is not as asked for: {error}", retryable=True) from None
-
-
-def _now() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
 
 
 def _bad_answer(why: str) -> SessionError:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from farm.agents.api_errors import api_error
-from farm.agents.claude_messages import Conversation, milliseconds_between, parse_timestamp
-from farm.agents.claude_stream import add_usage
+from farm.agents.claude_messages import Conversation
 from farm.agents.records import Record, read_records
+from farm.agents.timestamps import milliseconds_between, parse_timestamp
 from farm.agents.wire import WireError, usage_of
 from farm.errors import SessionError
 from farm.model.transcript import Transcript, Usage
@@ -155,7 +155,7 @@ def _usage(lines: Iterable[Record]) -> Usage | None:
                 by_message[message_id] = usage
     total: Usage | None = None
     for usage in by_message.values():
-        total = add_usage(total or Usage(), usage)
+        total = usage if total is None else total + usage
     return total
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
 
 from farm.agents.records import Record
+from farm.agents.timestamps import milliseconds_between
+from farm.agents.wire import as_text
 from farm.model.base import JsonValue
 from farm.model.messages import Message, ToolCall
 
@@ -68,12 +69,12 @@ class Conversation:
         message = record.data.get("message")
         if not isinstance(message, dict):
             raise record.problem(f"{kind} line without a message")
-        timestamp = _text_or_none(record.data.get("timestamp"))
+        timestamp = as_text(record.data.get("timestamp"))
         if kind == "user":
             for block in _blocks(record, message):
                 self._add_result(record, block, timestamp)
             return
-        key = _text_or_none(message.get("id")) or f"line {len(self._drafts)}"
+        key = as_text(message.get("id")) or f"line {len(self._drafts)}"
         draft = self._drafts.setdefault(key, _Draft(record, by_subagent, parent_id, timestamp))
         self._add_blocks(draft, record, message, timestamp)
 
@@ -136,25 +137,6 @@ class Conversation:
         )
 
 
-def parse_timestamp(text: Any) -> datetime | None:
-    """Read an ISO 8601 time; None if it is none."""
-    if not isinstance(text, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def milliseconds_between(start: str | None, end: str | None) -> float | None:
-    """Give the time from one time stamp to a later one, if both can be read."""
-    begun, ended = parse_timestamp(start), parse_timestamp(end)
-    if begun is None or ended is None or ended < begun:
-        return None
-    return (ended - begun).total_seconds() * 1000
-
-
 def _blocks(record: Record, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     content = message.get("content")
     if isinstance(content, str):
@@ -184,7 +166,3 @@ def _plain(content: Any) -> Any:
 
 def _is_text_block(block: Any) -> bool:
     return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
-
-
-def _text_or_none(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

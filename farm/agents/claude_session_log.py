@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from farm.agents.claude_log import BEFORE_ALL, subagent_logs
-from farm.agents.claude_messages import parse_timestamp
 from farm.agents.headless import MAX_STREAM_BYTES
+from farm.agents.timestamps import parse_timestamp
 from farm.sessions.workspace_diff import read_plain_file
 
 

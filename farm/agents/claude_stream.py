@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from farm.agents.api_errors import api_error
 from farm.agents.claude_messages import Conversation
 from farm.agents.records import Record
-from farm.agents.wire import WireError, count, number, usage_of
+from farm.agents.wire import WireError, as_text, count, number, usage_of
 from farm.errors import SessionError
 from farm.model.messages import ToolCall
 from farm.model.transcript import PermissionDenial, Transcript, Usage
@@ -56,7 +56,7 @@ class ClaudeStream:
 def is_stream(records: Iterable[Record]) -> bool:
     """Say whether these are lines of a stream."""
     return any(
-        _text(record.data.get("type")) in _LINE_TYPES and not _STREAM_KEYS.isdisjoint(record.data)
+        as_text(record.data.get("type")) in _LINE_TYPES and not _STREAM_KEYS.isdisjoint(record.data)
         for record in records
     )
 
@@ -78,7 +78,7 @@ def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) ->
         raise failure
     conversation = Conversation()
     for record in records:
-        parent_id = _text(record.data.get("parent_tool_use_id"))
+        parent_id = as_text(record.data.get("parent_tool_use_id"))
         conversation.add(record, by_subagent=parent_id is not None, parent_id=parent_id)
     messages = conversation.messages()
     started = next((record.data for record in records if record.data.get("subtype") == "init"), {})
@@ -86,8 +86,8 @@ def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) ->
     try:
         return Transcript(
             agent="claude",
-            agent_version=_text(started.get("claude_code_version")),
-            model=_text(started.get("model")),
+            agent_version=as_text(started.get("claude_code_version")),
+            model=as_text(started.get("model")),
             # `--output-format json` prints the result alone: what was called can't be told from it.
             output_messages=messages or None,
             final_text=_structured(end.data)
@@ -110,9 +110,9 @@ def tool_calls_of_line(data: Any) -> Iterator[ToolCall]:
     content = message.get("content") if isinstance(message, Mapping) else None
     for block in content if isinstance(content, list) else ():
         if isinstance(block, Mapping) and str(block.get("type")).endswith("tool_use"):
-            tool, call_id = _text(block.get("name")), _text(block.get("id"))
+            tool, call_id = as_text(block.get("name")), as_text(block.get("id"))
             if tool is not None and call_id is not None:
-                parent_id = _text(data.get("parent_tool_use_id"))
+                parent_id = as_text(data.get("parent_tool_use_id"))
                 yield ToolCall(tool=tool, input=block.get("input"), id=call_id, parent_id=parent_id)
 
 
@@ -123,7 +123,7 @@ def _failure(end: Mapping[str, Any], records: Sequence[Record]) -> SessionError 
     message = _reason(end)
     if subtype == "success":
         status = end.get("api_error_status")
-        word = next((word for record in reversed(records) if (word := _text(record.data.get("error")))), "")
+        word = next((word for record in reversed(records) if (word := as_text(record.data.get("error")))), "")
         if status is None and word in _ERRORS_BY_WORD:
             kind, retryable = _ERRORS_BY_WORD[word]
             return SessionError(kind, message, retryable=retryable)
@@ -135,7 +135,7 @@ def _failure(end: Mapping[str, Any], records: Sequence[Record]) -> SessionError 
 def _reason(end: Mapping[str, Any]) -> str:
     errors = end.get("errors")
     told = [error for error in errors if isinstance(error, str)] if isinstance(errors, list) else []
-    return "; ".join(told) or _text(end.get("result")) or f"the session ended with {end.get('subtype')}"
+    return "; ".join(told) or as_text(end.get("result")) or f"the session ended with {end.get('subtype')}"
 
 
 def _structured(end: Mapping[str, Any]) -> str | None:
@@ -152,13 +152,8 @@ def _usage(end: Mapping[str, Any]) -> Usage | None:
     total = Usage()
     for name, tokens in models.items():
         if (used := usage_of(tokens, f"modelUsage.{name}")) is not None:
-            total = add_usage(total, used)
+            total += used
     return total
-
-
-def add_usage(a: Usage, b: Usage) -> Usage:
-    """Add up tokens."""
-    return Usage(**{name: getattr(a, name) + getattr(b, name) for name in Usage.model_fields})
 
 
 def _denials(end: Record) -> Iterable[PermissionDenial]:
@@ -167,9 +162,7 @@ def _denials(end: Record) -> Iterable[PermissionDenial]:
         if not isinstance(denial, Mapping) or not isinstance(denial.get("tool_name"), str):
             raise end.problem("permission denial without a tool_name")
         yield PermissionDenial(
-            tool=denial["tool_name"], input=denial.get("tool_input"), id=_text(denial.get("tool_use_id"))
+            tool=denial["tool_name"],
+            input=denial.get("tool_input"),
+            id=as_text(denial.get("tool_use_id")),
         )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

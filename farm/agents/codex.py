@@ -10,8 +10,9 @@ from farm.agents.attachments import copy_attachments
 from farm.agents.base import Session
 from farm.agents.cli_program import CliProgram
 from farm.agents.codex_stream import CodexStream
-from farm.agents.headless import HeadlessAgent, HeadlessCommand, past_proxies, secrets_from_environment
+from farm.agents.headless import HeadlessAgent, HeadlessCommand, secrets_from_environment
 from farm.agents.prompt import prompt_text
+from farm.agents.proxies import past_proxies
 from farm.model.agent import CodexSpec
 
 # Where Codex is, if not in PATH.

@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from farm.agents.api_errors import api_error
-from farm.agents.claude_messages import milliseconds_between
 from farm.agents.records import Record
+from farm.agents.timestamps import milliseconds_between
 from farm.agents.tool_dialect import said_and_done
-from farm.agents.wire import WireError, count
+from farm.agents.wire import WireError, as_text, count
 from farm.errors import SessionError
 from farm.model.messages import Message, ToolCall, last_assistant_text
 from farm.model.transcript import Transcript, Usage
@@ -71,14 +71,14 @@ class CodexStream:
             final_text=last_assistant_text(messages),
             usage=usage,
             duration_ms=milliseconds_between(
-                _text(records[0].data.get("timestamp")), _text(end.data.get("timestamp"))
+                as_text(records[0].data.get("timestamp")), as_text(end.data.get("timestamp"))
             ),
         )
 
     def tool_calls_of_line(self, data: Any) -> Iterator[ToolCall]:
         """Give the calls that a line tells of, while the session goes on. No line makes it fail."""
         item = data.get("item") if isinstance(data, Mapping) else None
-        if isinstance(item, Mapping) and _text(item.get("id")) and _text(item.get("type")):
+        if isinstance(item, Mapping) and as_text(item.get("id")) and as_text(item.get("type")):
             for call, _ in _calls(item, None, None):
                 yield call
 
@@ -90,9 +90,9 @@ def _messages(records: Sequence[Record]) -> tuple[Message, ...]:
         if not str(_type(record.data)).startswith("item."):
             continue
         item = record.data.get("item")
-        if not isinstance(item, Mapping) or not _text(item.get("id")) or not _text(item.get("type")):
+        if not isinstance(item, Mapping) or not as_text(item.get("id")) or not as_text(item.get("type")):
             raise record.problem("item without an id and a type")
-        when = _text(record.data.get("timestamp"))
+        when = as_text(record.data.get("timestamp"))
         # An item begins, changes and ends: its place is where it began, the rest is what it was last.
         began = items[item["id"]][1] if item["id"] in items else when
         items[item["id"]] = (item, began, when)
@@ -104,7 +104,7 @@ def _messages(records: Sequence[Record]) -> tuple[Message, ...]:
         if item["type"] == "agent_message":
             if said is not None or calls:
                 messages.append(said_and_done(said, calls, since))
-            said, since, calls = _text(item.get("text")) or "", began, []
+            said, since, calls = as_text(item.get("text")) or "", began, []
         else:
             since = since or began
             calls += _calls(item, began, ended)
@@ -173,7 +173,7 @@ def _command(command: Any) -> Any:
 
 def _error(end: Mapping[str, Any]) -> SessionError:
     error = end.get("error") if _type(end) == "turn.failed" else end
-    message = _text(error.get("message")) if isinstance(error, Mapping) else None
+    message = as_text(error.get("message")) if isinstance(error, Mapping) else None
     if not message:
         return SessionError("crashed", "the session failed, and says not why", retryable=True)
     if status := _STATUS.search(message):
@@ -209,8 +209,4 @@ def _usage(data: Any) -> Usage | None:
 
 
 def _type(data: Mapping[str, Any]) -> str | None:
-    return _text(data.get("type"))
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    return as_text(data.get("type"))

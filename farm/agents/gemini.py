@@ -11,8 +11,9 @@ from farm.agents.attachments import copy_attachments
 from farm.agents.base import Session
 from farm.agents.cli_program import CliProgram
 from farm.agents.gemini_stream import GeminiStream
-from farm.agents.headless import HeadlessAgent, HeadlessCommand, past_proxies, secrets_from_environment
+from farm.agents.headless import HeadlessAgent, HeadlessCommand, secrets_from_environment
 from farm.agents.prompt import prompt_text
+from farm.agents.proxies import past_proxies
 from farm.model.agent import GeminiSpec
 
 # Where Gemini is, if not in PATH.

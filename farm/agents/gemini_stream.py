@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farm.agents.api_errors import api_error
-from farm.agents.claude_messages import milliseconds_between
 from farm.agents.records import Record
+from farm.agents.timestamps import milliseconds_between
 from farm.agents.tool_dialect import Dialect, OurName, our_tool, said_and_done
-from farm.agents.wire import WireError, count, number
+from farm.agents.wire import WireError, as_text, count, number
 from farm.errors import SessionError
 from farm.model.messages import Message, ToolCall, last_assistant_text
 from farm.model.transcript import Transcript, Usage
@@ -75,7 +75,7 @@ class GeminiStream:
             with suppress(ValueError, RecursionError):  # what is no line of Gemini tells no piece
                 data = json.loads(line)
                 if isinstance(data, dict) and data.get("type") == "message":
-                    pieces.append(_text(data.get("content")) or "")
+                    pieces.append(as_text(data.get("content")) or "")
         return "".join(pieces)
 
     def transcript(self, records: Sequence[Record], *, cut_off: bool = False) -> Transcript:
@@ -92,7 +92,7 @@ class GeminiStream:
         try:
             return Transcript(
                 agent="gemini",
-                model=_text(started.get("model")),
+                model=as_text(started.get("model")),
                 output_messages=messages,
                 final_text=last_assistant_text(messages),
                 usage=_usage(stats),
@@ -105,7 +105,7 @@ class GeminiStream:
     def tool_calls_of_line(self, data: Any) -> Iterator[ToolCall]:
         """Give the calls that a line tells of, while the session goes on. No line makes it fail."""
         if isinstance(data, Mapping) and data.get("type") == "tool_use":
-            tool, call_id = _text(data.get("tool_name")), _text(data.get("tool_id"))
+            tool, call_id = as_text(data.get("tool_name")), as_text(data.get("tool_id"))
             if tool is not None and call_id is not None:
                 tool, tool_input = our_tool(DIALECT, tool, data.get("parameters"))
                 yield ToolCall(tool=tool, input=tool_input, id=call_id)
@@ -123,12 +123,12 @@ def _messages(records: Sequence[Record]) -> tuple[Message, ...]:
             is_open = False
         elif kind == "tool_use" or (kind == "message" and record.data.get("role") == "assistant"):
             if not is_open:
-                steps.append(_Step(_text(record.data.get("timestamp"))))
+                steps.append(_Step(as_text(record.data.get("timestamp"))))
                 is_open = True
             if kind == "tool_use":
                 steps[-1].uses.append(record)
             else:
-                steps[-1].texts.append(_text(record.data.get("content")) or "")
+                steps[-1].texts.append(as_text(record.data.get("content")) or "")
     return tuple(
         said_and_done(
             "".join(step.texts) if step.texts else None,
@@ -140,14 +140,14 @@ def _messages(records: Sequence[Record]) -> tuple[Message, ...]:
 
 
 def _call(use: Record, result: Record | None) -> tuple[ToolCall, str]:
-    own = _text(use.data.get("tool_name"))
+    own = as_text(use.data.get("tool_name"))
     if own is None:
         raise use.problem("tool_use without a tool_name")
     tool, tool_input = our_tool(DIALECT, own, use.data.get("parameters"))
     done = result.data if result else {}
     error = done.get("error")
     said = error.get("message") if isinstance(error, Mapping) else None
-    began, ended = _text(use.data.get("timestamp")), _text(done.get("timestamp"))
+    began, ended = as_text(use.data.get("timestamp")), as_text(done.get("timestamp"))
     return (
         ToolCall(
             tool=tool,
@@ -163,7 +163,7 @@ def _call(use: Record, result: Record | None) -> tuple[ToolCall, str]:
 
 
 def _id(record: Record) -> str:
-    value = _text(record.data.get("tool_id"))
+    value = as_text(record.data.get("tool_id"))
     if value is None:
         raise record.problem(f"{record.data.get('type')} without a tool_id")
     return value
@@ -172,7 +172,7 @@ def _id(record: Record) -> str:
 def _error(end: Mapping[str, Any]) -> SessionError:
     error = end.get("error")
     error = error if isinstance(error, Mapping) else {}
-    message = _text(error.get("message")) or "the session failed, and says not why"
+    message = as_text(error.get("message")) or "the session failed, and says not why"
     kind, retryable = _ERRORS_BY_TYPE.get(str(error.get("type")), (None, True))
     if kind is not None:
         return SessionError(kind, message, retryable=retryable)
@@ -195,7 +195,3 @@ def _usage(stats: Mapping[str, Any]) -> Usage | None:
         output_tokens=max(total - read, said),
         cache_read_tokens=cached,
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

@@ -9,10 +9,8 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from farm.agents.base import Availability, Session
 from farm.agents.cli_program import CliProgram, ask_version
@@ -20,6 +18,7 @@ from farm.agents.prices import own_cost_usd
 from farm.agents.program_end import ended_badly, not_started, timed_out
 from farm.agents.records import Record, Records, parse_records
 from farm.agents.redaction import Redaction, redaction_of
+from farm.agents.timestamps import timestamp_now
 from farm.errors import InputError, SessionError
 from farm.model.messages import ToolCall
 from farm.model.transcript import Transcript
@@ -27,8 +26,6 @@ from farm.sessions.process import CommandNotStartedError, ProcessResult
 
 MAX_STREAM_BYTES = 64 * 2**20
 STREAM_FILE = "stream.jsonl"  # in the trial's config directory, for those who keep it
-
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
@@ -116,15 +113,6 @@ def secrets_from_environment(names: Sequence[str]) -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def past_proxies(base_url: str) -> dict[str, str]:
-    """No proxy leads to this machine's own loopback."""
-    if urlsplit(base_url).hostname not in _LOOPBACK:
-        return {}
-    told = os.environ.get("NO_PROXY") or os.environ.get("no_proxy")
-    names = ",".join([*([told] if told else []), *_LOOPBACK])
-    return {"NO_PROXY": names, "no_proxy": names}
-
-
 class _LiveStream:
     """What a session prints, line by line: tells of tool calls as they are made, and notes when."""
 
@@ -137,7 +125,7 @@ class _LiveStream:
 
     def take(self, line: bytes) -> None:
         """Take in one line; what is wrong with it is told at the end."""
-        self.arrivals.append(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z")
+        self.arrivals.append(timestamp_now())
         if self._form.call_mark not in line:
             return
         try:

@@ -9,9 +9,10 @@ from typing import Any
 from farm.agents.attachments import copy_attachments
 from farm.agents.base import Session
 from farm.agents.cli_program import CliProgram
-from farm.agents.headless import HeadlessAgent, HeadlessCommand, past_proxies, secrets_from_environment
+from farm.agents.headless import HeadlessAgent, HeadlessCommand, secrets_from_environment
 from farm.agents.opencode_stream import OpencodeStream
 from farm.agents.prompt import prompt_text
+from farm.agents.proxies import past_proxies
 from farm.errors import SessionError
 from farm.model.agent import OpencodeSpec
 

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from farm.agents.api_errors import api_error
-from farm.agents.claude_stream import add_usage
 from farm.agents.records import Record
+from farm.agents.timestamps import timestamp_of
 from farm.agents.tool_dialect import Dialect, OurName, our_tool, said_and_done
-from farm.agents.wire import WireError, count, number
+from farm.agents.wire import WireError, as_text, count, number
 from farm.errors import SessionError
 from farm.model.messages import Message, ToolCall, last_assistant_text
 from farm.model.transcript import Transcript, Usage
@@ -74,7 +74,7 @@ class OpencodeStream:
     def is_stream(self, records: Iterable[Record]) -> bool:
         """Say whether these are lines of OpenCode."""
         return any(
-            "sessionID" in record.data and _text(record.data.get("type")) in _LINES for record in records
+            "sessionID" in record.data and as_text(record.data.get("type")) in _LINES for record in records
         )
 
     def has_end(self, records: Sequence[Record]) -> bool:
@@ -101,7 +101,7 @@ class OpencodeStream:
         usage, cost_usd = Usage(), 0.0
         for record in finished:
             try:
-                usage = add_usage(usage, _usage(_part(record).get("tokens")))
+                usage += _usage(_part(record).get("tokens"))
                 cost_usd += number(_part(record).get("cost"), "cost") or 0.0
             except WireError as error:
                 raise record.problem(str(error)) from None
@@ -120,7 +120,7 @@ class OpencodeStream:
     def tool_calls_of_line(self, data: Any) -> Iterator[ToolCall]:
         """Give the calls that a line tells of, while the session goes on. No line makes it fail."""
         part = data.get("part") if isinstance(data, Mapping) and data.get("type") == "tool_use" else None
-        if isinstance(part, Mapping) and _text(part.get("tool")) and _text(part.get("callID")):
+        if isinstance(part, Mapping) and as_text(part.get("tool")) and as_text(part.get("callID")):
             state = part.get("state")
             given = state.get("input") if isinstance(state, Mapping) else None
             tool, tool_input = our_tool(DIALECT, part["tool"], given)
@@ -144,12 +144,12 @@ def _messages(records: Sequence[Record]) -> tuple[Message, ...]:
         if record.data.get("type") not in ("text", "tool_use"):
             continue
         part = _part(record)
-        key = _text(part.get("messageID"))
+        key = as_text(part.get("messageID"))
         if key is None:
             raise record.problem(f"{record.data['type']} without a messageID")
         step = steps.setdefault(key, _Step(_moment(_milliseconds(record))))
         if record.data["type"] == "text":
-            step.texts.append(_text(part.get("text")) or "")
+            step.texts.append(as_text(part.get("text")) or "")
         else:
             step.calls.append(_call(record, part))
     # The lines come in the order in which the tools were done; the model asked in that in which they began.
@@ -164,7 +164,7 @@ def _messages(records: Sequence[Record]) -> tuple[Message, ...]:
 
 
 def _call(record: Record, part: Mapping[str, Any]) -> tuple[float, ToolCall, str]:
-    own, state = _text(part.get("tool")), part.get("state")
+    own, state = as_text(part.get("tool")), part.get("state")
     if own is None or not isinstance(state, Mapping):
         raise record.problem("tool_use without a tool and its state")
     tool, tool_input = our_tool(DIALECT, own, state.get("input"))
@@ -178,7 +178,7 @@ def _call(record: Record, part: Mapping[str, Any]) -> tuple[float, ToolCall, str
         tool=tool,
         input=tool_input,
         output=state.get("error") if failed else state.get("output"),
-        id=_text(part.get("callID")),
+        id=as_text(part.get("callID")),
         timestamp=_moment(began),
         duration_ms=None if began is None or ended is None else max(ended - began, 0.0),
         # `invalid` is what it makes of a call of a tool that does not exist.
@@ -191,7 +191,9 @@ def _error(error: Any) -> SessionError:
     error = error if isinstance(error, Mapping) else {}
     data = error.get("data")
     data = data if isinstance(data, Mapping) else {}
-    message = _text(data.get("message")) or _text(error.get("name")) or "the session failed, and says not why"
+    message = (
+        as_text(data.get("message")) or as_text(error.get("name")) or "the session failed, and says not why"
+    )
     kind, retryable = _ERRORS_BY_NAME.get(str(error.get("name")), (None, True))
     if kind is not None:
         return SessionError(kind, message, retryable=retryable)
@@ -236,7 +238,7 @@ def _moment(milliseconds: float | None) -> str | None:
     if milliseconds is None:
         return None
     try:
-        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+        return timestamp_of(datetime.fromtimestamp(milliseconds / 1000, UTC))
     except (ValueError, OverflowError, OSError):
         return None
 
@@ -244,7 +246,3 @@ def _moment(milliseconds: float | None) -> str | None:
 def _amount(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and abs(value) < 2**53 else None
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

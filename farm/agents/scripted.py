@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 
 from farm.agents.base import Availability, Session
+from farm.agents.timestamps import timestamp_now
 from farm.agents.workspace_tools import WORKSPACE_TOOLS, ToolResult, ToolUse, run_workspace_tool
 from farm.errors import SessionError
 from farm.model.agent import CallTool, Crash, Say, ScriptStep, Sleep
@@ -66,7 +66,7 @@ class _Clock:
 def _carry_out(step: ScriptStep, session: Session, clock: _Clock) -> Message | None:
     check_not_stopped(session.stop)
     remaining_seconds = clock.remaining_seconds()
-    timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+    timestamp = timestamp_now()
     match step:
         case CallTool():
             call = _call_tool(step, session, remaining_seconds, timestamp)

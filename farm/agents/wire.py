@@ -105,6 +105,11 @@ def count(value: Any, at: str) -> int | None:
     return int(amount)
 
 
+def as_text(value: Any) -> str | None:
+    """Give a text; None for anything else that a program may have written in its place."""
+    return value if isinstance(value, str) else None
+
+
 def _without_lost_calls(
     messages: tuple[Message, ...] | None, trace: tuple[TraceEvent, ...] | None
 ) -> tuple[Message, ...] | None:

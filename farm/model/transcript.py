@@ -73,6 +73,11 @@ class Usage(Model):
         """Everything the model read, cached or not."""
         return self.input_tokens + self.cache_read_tokens + self.cache_creation_tokens
 
+    def __add__(self, other: Self) -> Self:
+        """Give the tokens of both."""
+        names = type(self).model_fields
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
 
 class WorkspaceChanges(Model):
     """What the session did to its workspace's files."""

@@ -47,7 +47,7 @@ def test_calls_have_time_stamps_and_durations_and_the_session_has_no_cost(make_s
     assert call.duration_ms is not None
     assert call.duration_ms >= 100
     assert call.timestamp == transcript.output_messages[0].timestamp
-    assert call.timestamp.endswith("+00:00")
+    assert call.timestamp.endswith("Z")
     assert transcript.duration_ms >= call.duration_ms
     assert (transcript.cost_usd, transcript.usage, transcript.agent) == (None, None, "tester")
 
