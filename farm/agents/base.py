@@ -58,12 +58,13 @@ class Session:
         output_limit_bytes: int = DEFAULT_OUTPUT_LIMIT_BYTES,
         author: str | Sequence[str] = (),
         on_line: Callable[[bytes], None] | None = None,
+        sealed: bool = False,
     ) -> ProcessResult:
         """Run a program of the session: in its workspace, sandbox and environment, for no longer than it.
 
         `env` is what the agent adds; agent and case in the files win over it. `author` is the command as the
         author wrote it, without what the case puts in: what it names by an absolute path is shown.
-        `on_line` is told each line of stdout as it comes.
+        `on_line` is told each line of stdout as it comes. `sealed`: nothing that it starts can write to it.
         """
         result = run_process(
             command,
@@ -75,6 +76,7 @@ class Session:
             stop=self.stop,
             sandbox=self.sandbox and self.sandbox.for_command(author),
             on_line=on_line,
+            sealed=sealed,
         )
         check_not_stopped(self.stop)
         return result

@@ -148,6 +148,7 @@ def _run_command(session: Session, command: HeadlessCommand, stream: _LiveStream
             # npm puts a link in PATH: where it leads is what the sandbox has to show.
             author=[str(path) for path in (command.program, command.program.resolve(), *command.needed)],
             on_line=stream.take,
+            sealed=True,
         )
     except CommandNotStartedError as error:
         raise not_started(error) from error

@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import socket
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from farm.errors import FarmError
 from farm.sessions.descendants import Descendants, SandboxDescendants
@@ -20,6 +22,7 @@ from farm.sessions.sandbox import Sandbox
 _GATE = 'IFS= read -r line || exit 125; exec "$@"'
 
 _PIPE_BYTES = 2**20  # as much as Linux lets any user have
+_SO_SNDBUFFORCE = 32  # of Linux, which Python has no name for
 
 
 class CommandNotStartedError(FarmError):
@@ -41,8 +44,8 @@ class Launch(Protocol):
         """What must be written to the process that is started."""
         ...
 
-    def start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Start it in a session of its own."""
+    def start(self, argv: Sequence[str], *, sealed: bool = False) -> subprocess.Popen[bytes]:
+        """Start it in a session of its own; `sealed`: nobody but it can write to its output."""
         ...
 
     def exit_code(self, returned: int, stderr: bytes) -> int:
@@ -69,9 +72,10 @@ class _BareLaunch:
         self._env = {**env, **self.descendants.environment}
         self._gate = _GATE if stdin else f"{_GATE} </dev/null"
 
-    def start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    def start(self, argv: Sequence[str], *, sealed: bool = False) -> subprocess.Popen[bytes]:
         program = _find_program(argv, self._cwd, self._env)
-        return _spawn(argv, ["/bin/sh", "-c", self._gate, "sh", program, *argv[1:]], self._cwd, self._env)
+        gated = ["/bin/sh", "-c", self._gate, "sh", program, *argv[1:]]
+        return _spawn(argv, gated, self._cwd, self._env, sealed=sealed)
 
     def exit_code(self, returned: int, _stderr: bytes) -> int:
         return returned
@@ -91,12 +95,12 @@ class _SandboxLaunch:
         self._sandbox = sandbox
         self._argv: Sequence[str] = ()
 
-    def start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    def start(self, argv: Sequence[str], *, sealed: bool = False) -> subprocess.Popen[bytes]:
         self._argv = argv
         program, status = _find_program(argv, self._cwd, self._env), self.descendants.status
         wrapped = self._sandbox.wrap([program, *argv[1:]], cwd=self._cwd, env=self._env, status=status)
         stdin = subprocess.PIPE if self.stdin else subprocess.DEVNULL
-        return _spawn(argv, wrapped, self._cwd, self._env, stdin=stdin, pass_fds=(status,))
+        return _spawn(argv, wrapped, self._cwd, self._env, stdin=stdin, pass_fds=(status,), sealed=sealed)
 
     def exit_code(self, returned: int, stderr: bytes) -> int:
         code = self.descendants.exit_code()
@@ -117,24 +121,49 @@ def _spawn(
     *,
     stdin: int = subprocess.PIPE,
     pass_fds: Sequence[int] = (),
+    sealed: bool,
 ) -> subprocess.Popen[bytes]:
-    try:
-        process = subprocess.Popen(
-            wrapped,
-            cwd=cwd,
-            env=env,
-            bufsize=0,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            pass_fds=pass_fds,
-        )
-    except (OSError, ValueError) as error:
-        raise _not_started(argv, cwd, error) from error
+    with ExitStack() as unused:
+        try:
+            seals = [_Seal(unused) for _ in range(2)] if sealed else []
+            stdout, stderr = [seal.theirs.fileno() for seal in seals] or [subprocess.PIPE] * 2
+            process = subprocess.Popen(
+                wrapped,
+                cwd=cwd,
+                env=env,
+                bufsize=0,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+                pass_fds=pass_fds,
+            )
+        except (OSError, ValueError) as error:
+            raise _not_started(argv, cwd, error) from error
+        if seals:
+            process.stdout, process.stderr = (seal.take() for seal in seals)
     assert process.stdout is not None
-    _widen(process.stdout.fileno())
+    if not sealed:
+        _widen(process.stdout.fileno())
     return process
+
+
+class _Seal:
+    """A way for one output that a process can't give to others but by starting them with it.
+
+    What a session's tools start could write to a pipe of the agent's own program, by its name in /proc, and
+    so into the record of the session. No name leads to a socket.
+    """
+
+    def __init__(self, unused: ExitStack) -> None:
+        self._ours, self.theirs = map(unused.enter_context, socket.socketpair())
+        for option in (socket.SO_SNDBUF, *([_SO_SNDBUFFORCE] if sys.platform == "linux" else [])):
+            with suppress(OSError):  # the second is for root alone
+                self.theirs.setsockopt(socket.SOL_SOCKET, option, _PIPE_BYTES)
+
+    def take(self) -> IO[bytes]:
+        """Give the end that is ours."""
+        return os.fdopen(self._ours.detach(), "rb", buffering=0)
 
 
 def _widen(pipe: int) -> None:

@@ -54,12 +54,14 @@ def run_process(
     stop: threading.Event | None = None,
     sandbox: Sandbox | None = None,
     on_line: Callable[[bytes], None] | None = None,
+    sealed: bool = False,
 ) -> ProcessResult:
     """Run a command (a string is the shell's) until it ends, its time is up, or `stop` is set.
 
     Without a sandbox it can see and change all that this process can. `on_line` is told every line of stdout
     that is kept, as it comes and without its line break; not what follows the last break. What it raises ends
-    the command.
+    the command. `sealed`: none of its descendants can write to its own output, which so is the record of what
+    it did; a shell can't open its /dev/stdout then.
 
     The end is that of the command itself: what it left in the background is not waited for but killed, and
     so is everything when this thread is interrupted. May be called from many threads.
@@ -68,7 +70,7 @@ def run_process(
     started = time.monotonic()
     with (
         contextlib.closing(make_launch(cwd, env, stdin, sandbox)) as launch,
-        _pipes_closed(launch.start(argv)) as process,
+        _pipes_closed(launch.start(argv, sealed=sealed)) as process,
     ):
         try:
             launch.descendants.adopt(process.pid)

@@ -216,6 +216,17 @@ def test_processes_that_keep_forking_are_gone_in_the_end(run, tmp_path):
 
 
 @linux_only
+def test_what_a_sealed_command_starts_can_not_write_to_its_output_but_by_being_given_it(run):
+    forge = "echo forged > /proc/$PPID/fd/1; echo forged > /proc/$PPID/fd/2"
+    script = (
+        f"sh -c '{forge}' > /dev/null 2> refused; sh -c 'echo given'; head -c 500000 /dev/zero; echo loud >&2"
+    )
+    result = run(script, sealed=True)
+    assert result.stdout == b"given\n" + b"\0" * 500_000
+    assert result.stderr == b"loud\n"
+
+
+@linux_only
 def test_other_commands_are_left_alone(run, tmp_path):
     results: list[ProcessResult] = []
     other = threading.Thread(target=lambda: results.append(run("touch begun; sleep 1; echo survived")))
