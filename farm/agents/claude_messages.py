@@ -5,7 +5,7 @@ Knows the lines that its stream-json output and its session log have in common.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,10 @@ class _Use:
     tool: str
     input: JsonValue
     timestamp: str | None
+
+    def is_same_as(self, other: _Use) -> bool:
+        """Say whether this is the same call, told once more."""
+        return (self.id, self.tool) == (other.id, other.tool) and self.input == other.input
 
 
 @dataclass(frozen=True)
@@ -52,14 +56,14 @@ class _Draft:
 class Conversation:
     """What was said and done in a session, put together line by line.
 
-    Lines with the same message id are one message. Results are paired with their calls by the call's id:
-    parallel calls come first, all their results later.
+    Lines with the same message id are one message, and a call that stands in two of them is one. Results are
+    paired with their calls by the call's id: parallel calls come first, all their results later. Where calls
+    of several messages have the same id, as some gateways number them, each has its own result.
     """
 
     def __init__(self) -> None:
         self._drafts: dict[str, _Draft] = {}
-        self._seen_uses: set[str] = set()
-        self._results: dict[str, _Result] = {}
+        self._results: dict[str, list[_Result]] = {}
 
     def add(self, record: Record, *, by_subagent: bool = False, parent_id: str | None = None) -> None:
         """Take in one line; `parent_id` is the call that started the subagent whose line it is."""
@@ -80,7 +84,8 @@ class Conversation:
 
     def messages(self) -> tuple[Message, ...]:
         """Give the agent's messages, in the order in which they began."""
-        return tuple(self._message(draft) for draft in self._drafts.values())
+        results = {use_id: iter(found) for use_id, found in self._results.items()}
+        return tuple(self._message(draft, results) for draft in self._drafts.values())
 
     def final_text(self) -> str:
         """Give the last thing that the agent itself said; its subagents speak to it, not to the user."""
@@ -96,8 +101,7 @@ class Conversation:
                 draft.texts.append(block["text"])
             elif kind.endswith("tool_use"):  # server_tool_use and mcp_tool_use too
                 use = _use(record, block, timestamp)
-                if use.id not in self._seen_uses:
-                    self._seen_uses.add(use.id)
+                if not any(known.is_same_as(use) for known in draft.uses):
                     draft.uses.append(use)
             else:
                 self._add_result(record, block, timestamp)
@@ -109,32 +113,35 @@ class Conversation:
         if not isinstance(use_id, str):
             raise record.problem(f"{block['type']} without a tool_use_id")
         result = _Result(_plain(block.get("content")), block.get("is_error") is True, timestamp)
-        self._results.setdefault(use_id, result)
+        self._results.setdefault(use_id, []).append(result)
 
-    def _message(self, draft: _Draft) -> Message:
+    def _message(self, draft: _Draft, results: Mapping[str, Iterator[_Result]]) -> Message:
         try:
             return Message(
                 role="assistant",
                 content="\n".join(draft.texts) if draft.texts else None,
-                tool_calls=tuple(self._tool_call(use, draft.parent_id) for use in draft.uses),
+                tool_calls=tuple(
+                    _tool_call(use, draft.parent_id, next(results.get(use.id, iter(())), None))
+                    for use in draft.uses
+                ),
                 timestamp=draft.timestamp,
                 metadata={"parent_id": draft.parent_id} if draft.by_subagent else None,
             )
         except ValidationError as error:
             raise draft.record.problem(f"unusable message: {error.errors()[0]['msg']}") from None
 
-    def _tool_call(self, use: _Use, parent_id: str | None) -> ToolCall:
-        result = self._results.get(use.id)
-        return ToolCall(
-            tool=use.tool,
-            input=use.input,
-            output=result.output if result else None,
-            id=use.id,
-            timestamp=use.timestamp,
-            duration_ms=milliseconds_between(use.timestamp, result.timestamp) if result else None,
-            is_error=result.is_error if result else False,
-            parent_id=parent_id,
-        )
+
+def _tool_call(use: _Use, parent_id: str | None, result: _Result | None) -> ToolCall:
+    return ToolCall(
+        tool=use.tool,
+        input=use.input,
+        output=result.output if result else None,
+        id=use.id,
+        timestamp=use.timestamp,
+        duration_ms=milliseconds_between(use.timestamp, result.timestamp) if result else None,
+        is_error=result.is_error if result else False,
+        parent_id=parent_id,
+    )
 
 
 def _blocks(record: Record, message: dict[str, Any]) -> Iterator[dict[str, Any]]:

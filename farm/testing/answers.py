@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -45,10 +44,8 @@ def count_answers(request: Mapping[str, Any]) -> int:
     return sum(message.get("role") == "assistant" for message in _messages(request))
 
 
-def message_of(turn: Turn, request: Mapping[str, Any], index: int) -> dict[str, Any]:
-    """Give the whole answer. Its ids are the same whenever the same is asked."""
-    # Subagents' conversations have the same indexes; what they begin with tells them apart.
-    mark = f"{hashlib.sha256(first_prompt(request).encode(errors='replace')).hexdigest()[:8]}_{index}"
+def message_of(turn: Turn, request: Mapping[str, Any], mark: str) -> dict[str, Any]:
+    """Give the whole answer; `mark` is what its ids have and no others."""
     content: list[dict[str, Any]] = [{"type": "text", "text": turn.say}] if turn.say is not None else []
     content += [
         {"type": "tool_use", "id": f"toolu_{mark}_{number}", "name": use.tool, "input": use.input}

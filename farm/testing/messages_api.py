@@ -7,6 +7,7 @@ can share a scenario. Only faults with a count are remembered, by session.
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections import Counter, deque
@@ -56,6 +57,7 @@ class ScriptedApi:
         self._received: deque[ReceivedRequest] = deque(maxlen=_REQUESTS_KEPT)
         self._faults: Counter[tuple[str, str, int]] = Counter()
         self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
         self.closing = threading.Event()
         self._server = _Server((HOST, port), self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
@@ -98,6 +100,10 @@ class ScriptedApi:
         """Keep a request for `received`."""
         with self._lock:
             self._received.append(request)
+
+    def next_mark(self) -> str:
+        """Give what no other answer has in its ids, not even to a subagent that was asked the same."""
+        return f"{next(self._numbers):06}"
 
     def fault(self, turn: Turn, session: tuple[str, str], index: int) -> Fault | None:
         """Give the fault that a turn has now: one with a count is used up."""
@@ -171,9 +177,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif api.closing.wait(turn.delay_seconds) and turn.delay_seconds:
             self.close_connection = True
         else:
-            self._play(turn, fault, request, index)
+            self._play(turn, fault, request)
 
-    def _play(self, turn: Turn, fault: Fault | None, request: Mapping[str, Any], index: int) -> None:
+    def _play(self, turn: Turn, fault: Fault | None, request: Mapping[str, Any]) -> None:
+        api = self.server.api
         is_streamed = request.get("stream") is True
         if fault is not None and fault.status is not None:
             again = fault.retry_after_seconds
@@ -183,7 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
             kind = "text/event-stream" if is_streamed else "application/json"
             self._send(HTTPStatus.OK, fault.malformed.encode(), {"content-type": kind})
         else:
-            message = message_of(turn, request, index)
+            message = message_of(turn, request, api.next_mark())
             cut = None if fault is None else fault.drop_after_events
             if is_streamed:
                 self._stream(stream_events(message), cut)

@@ -244,6 +244,16 @@ class TestReading:
         (made,) = transcript.tool_calls()
         assert (made.tool, made.input, made.output) == ("Bash", {"command": "ls"}, "x.txt")
 
+    def test_calls_of_two_messages_with_the_same_id_are_two_and_a_line_told_twice_is_one(self, run):
+        def used(message: str, path: str) -> str:
+            block = {"type": "tool_use", "id": "call_0", "name": "Read", "input": {"file_path": path}}
+            return line(type="assistant", message={"id": message, "content": [block]})
+
+        one, two = used("msg_1", "a"), used("msg_2", "b")
+        transcript = run(INIT, one, one, answer("call_0", "A"), two, answer("call_0", "B"), END)
+        made = [(call.input, call.output) for call in transcript.tool_calls()]
+        assert made == [({"file_path": "a"}, "A"), ({"file_path": "b"}, "B")]
+
     def test_a_call_has_the_time_that_it_took(self, run):
         transcript = run(call("a"), "sleep 0.2", answer("a", ""), END)
         (made,) = transcript.tool_calls()
