@@ -33,6 +33,8 @@ _CUT_OFF = {
     "model_context_window_exceeded": "the conversation became longer than the model can read",
     "refusal": "the model refused to answer",
 }
+# Ends by which the model says that it is done.
+_ENDS = ("end_turn", "stop_sequence")
 # What the API turned away costs nothing.
 _UNPAID = ("bad_request", "authentication", *BUSY_ERRORS)
 
@@ -77,7 +79,7 @@ class Loop:
                 self.is_charged = False
                 answer = client.ask(request)
                 uses = self._take(answer)
-                if not uses and answer.get("stop_reason") != "pause_turn":
+                if not uses and answer.get("stop_reason") in _ENDS:
                     break
                 self._check_limits()
                 request["messages"].append({"role": "assistant", "content": answer["content"]})
@@ -108,6 +110,10 @@ class Loop:
             message = _CUT_OFF[reason].format(max_tokens=self.spec.max_tokens)
             raise SessionError(reason, message, retryable=False)
         uses = [block for block in blocks if block.get("type") == "tool_use"]
+        if reason not in (*_ENDS, "pause_turn", "tool_use") or (reason == "tool_use" and not uses):
+            raise _bad_answer(
+                f"its stop_reason is {reason!r}" + (", and it uses no tool" if reason == "tool_use" else "")
+            )
         if not all(isinstance(use.get(key), str) for use in uses for key in ("id", "name")):
             raise _bad_answer("it has a tool_use without an id and a name")
         texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]

@@ -23,7 +23,7 @@ _ERRORS_BY_STATUS = {
 
 def api_error(status: Any, message: str, *, retry_after_seconds: float | None = None) -> SessionError:
     """Classify an error of the API by its HTTP status; without one, the connection failed."""
-    known = isinstance(status, int)
-    kind = _ERRORS_BY_STATUS.get(status, "api_error") if known else "api_error"
-    retryable = not known or status in (408, 409, 429) or status >= 500
-    return SessionError(kind, message, retryable=retryable, retry_after_seconds=retry_after_seconds)
+    # Another, such as the 200 of a stream that broke off, says nothing of what went wrong.
+    is_refused = isinstance(status, int) and 400 <= status < 500 and status not in (408, 409, 429)
+    kind = _ERRORS_BY_STATUS.get(status, "api_error") if isinstance(status, int) else "api_error"
+    return SessionError(kind, message, retryable=not is_refused, retry_after_seconds=retry_after_seconds)

@@ -9,8 +9,9 @@ from farm.agents.claude_command import PROGRAM, config_directory, make_command
 from farm.agents.claude_session_log import read_session_log
 from farm.agents.claude_stream import ClaudeStream
 from farm.agents.headless import run_headless
-from farm.agents.redaction import redaction_of
+from farm.agents.redaction import redaction_of, secrets_of
 from farm.agents.scripted_api import with_scripted_api
+from farm.errors import SessionError
 from farm.model.agent import ClaudeSpec
 from farm.model.transcript import Transcript
 
@@ -32,6 +33,13 @@ class ClaudeAgent:
             command = make_command(connected, connected.spec, session_id)
             try:
                 return run_headless(connected, command, ClaudeStream())
+            except SessionError as error:
+                if error.kind != "authentication" or secrets_of(connected.spec, connected.case):
+                    raise
+                # It says "run /login", which nobody can in a session that knows nothing of the user.
+                names = " or ".join(connected.spec.secrets)
+                told = f"{error}: {names} is not set in the environment of the farm, or of its worker"
+                raise SessionError(error.kind, told, retryable=False) from None
             finally:
                 _keep_log(connected, session_id)
 

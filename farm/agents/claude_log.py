@@ -131,9 +131,11 @@ def _check_end(lines: Sequence[Record]) -> None:
     said = [line for line in lines if line.data.get("type") == "assistant"]
     if not said:
         raise SessionError("no_result", "the log has no line of the agent", retryable=True)
-    if _is_error(said[-1]) and said[-1].data.get("isSidechain") is not True:
-        texts = [block["text"] for block in _content_blocks(said[-1]) if isinstance(block.get("text"), str)]
-        raise api_error(said[-1].data.get("apiErrorStatus"), "\n".join(texts) or "the API failed")
+    # Its subagents may go on after that.
+    last = next((line for line in reversed(said) if line.data.get("isSidechain") is not True), None)
+    if last is not None and _is_error(last):
+        texts = [block["text"] for block in _content_blocks(last) if isinstance(block.get("text"), str)]
+        raise api_error(last.data.get("apiErrorStatus"), "\n".join(texts) or "the API failed")
 
 
 def _is_error(record: Record) -> bool:

@@ -25,6 +25,7 @@ _STREAM_KEYS = frozenset({"session_id", "message", "subtype"})
 _ERRORS_BY_WORD = {
     "authentication_failed": ("authentication", False),
     "billing_error": ("authentication", False),
+    "max_output_tokens": ("max_tokens", False),
     "invalid_request": ("bad_request", False),
     "rate_limit": ("rate_limited", True),
 }
@@ -66,12 +67,14 @@ def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) ->
 
     There may be two result lines, the last of which counts: it sums up the whole session.
     """
-    results = [record for record in records if record.data.get("type") == "result"]
-    if not results or cut_off:
+    ends = [at for at, record in enumerate(records) if record.data.get("type") == "result"]
+    if not ends or cut_off:
         raise SessionError(
             "no_result", "the session was killed: its stream ends without a result", retryable=True
         )
-    end = results[-1]
+    end = records[ends[-1]]
+    if _goes_on(records[ends[-1] + 1 :]):
+        raise SessionError("no_result", "the session went on after its last result", retryable=True)
     if (failure := _failure(end.data, records)) is not None:
         with suppress(WireError):
             failure.cost_usd = number(end.data.get("total_cost_usd"), "total_cost_usd")
@@ -116,11 +119,18 @@ def tool_calls_of_line(data: Any) -> Iterator[ToolCall]:
                 yield ToolCall(tool=tool, input=block.get("input"), id=call_id, parent_id=parent_id)
 
 
+def _goes_on(records: Iterable[Record]) -> bool:
+    """Say whether the agent itself calls tools in these lines; a subagent may outlive the answer."""
+    return any(call.parent_id is None for record in records for call in tool_calls_of_line(record.data))
+
+
 def _failure(end: Mapping[str, Any], records: Sequence[Record]) -> SessionError | None:
     subtype = end.get("subtype")
     if end.get("is_error") is False and subtype == "success":
         return None
     message = _reason(end)
+    if end.get("stop_reason") == "refusal":
+        return SessionError("refusal", message, retryable=False)
     if subtype == "success":
         status = end.get("api_error_status")
         word = next((word for record in reversed(records) if (word := as_text(record.data.get("error")))), "")

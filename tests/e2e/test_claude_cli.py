@@ -104,6 +104,8 @@ SCENARIOS = {
     "fails-once": Scenario(turns=(ENDING.model_copy(update={"fault": Fault(status=529, count=1)}),)),
     **{f"status-{status}": faulty(status=status) for status in (400, 401, 429, 500, 529)},
     "tells-the-key": faulty(status=403, message=f"{KEY} is no key"),
+    "refuses": Scenario(turns=(Turn(say="I can't.", stop_reason="refusal"),)),
+    "runs-out": Scenario(turns=(Turn(say="Once upon", stop_reason="max_tokens"),), repeat_last=True),
     "drops": faulty(drop_after_events=3),
     "garbles": faulty(malformed="data: {]\n\n"),
     "never-ends": Scenario(turns=(use("Bash", command="true"),), repeat_last=True),
@@ -239,7 +241,12 @@ def test_a_session_really_reads_runs_and_writes(trial, api, project, isolation, 
 def test_without_a_key_the_session_is_not_tried_again(trial, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.delenv("CLAUDE_CODE_OAUTH_TOKEN", raising=False)
-    assert error_of(trial("greets")) == ("authentication", False)
+    result = trial("greets")
+    assert error_of(result) == ("authentication", False)
+    assert result.report.error is not None
+    assert result.report.error.message.endswith(
+        "ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN is not set in the environment of the farm, or of its worker"
+    )
 
 
 def test_a_failure_that_passes_is_mended_by_the_cli_itself(trial):
@@ -409,6 +416,8 @@ FAULTS = {
     "tells-the-key": "authentication",
     "status-429": "rate_limited",
     "status-500": "api_error",
+    "refuses": "refusal",
+    "runs-out": "max_tokens",
     "status-529": "api_overloaded",
     "drops": "api_error",
     "garbles": "api_error",

@@ -241,6 +241,9 @@ class TestEnding:
             (fault(malformed="[1, 2]"), "bad_output", True),
             (turn("cut o", stop_reason="max_tokens"), "max_tokens", False),
             (turn("no", stop_reason="refusal"), "refusal", False),
+            (turn("no tool", stop_reason="tool_use"), "bad_output", True),
+            (fault(malformed='{"type": "message", "content": [], "stop_reason": null}'), "bad_output", True),
+            (fault(malformed='{"type": "message", "content": [], "stop_reason": "bored"}'), "bad_output", True),
         ],
     )
     def test_no_other_end_is_a_transcript(self, failure, trouble, kind, retryable):

@@ -412,6 +412,9 @@ class TestEnding:
             ({"is_error": True, "api_error_status": 403}, "authentication", False),
             ({"is_error": True, "api_error_status": 400}, "bad_request", False),
             ({"is_error": True, "api_error_status": 413}, "bad_request", False),
+            ({"is_error": True, "stop_reason": "refusal"}, "refusal", False),
+            ({"is_error": True, "api_error_status": 200}, "api_error", True),
+            ({"is_error": True, "api_error_status": ["?"]}, "api_error", True),
             ({"is_error": True}, "api_error", True),
             ({"subtype": "error_max_turns", "is_error": True}, "max_turns", False),
             ({"subtype": "error_max_budget_usd", "is_error": True}, "max_budget", False),
@@ -431,6 +434,7 @@ class TestEnding:
             ("authentication_failed", "authentication", False),
             ("billing_error", "authentication", False),
             ("invalid_request", "bad_request", False),
+            ("max_output_tokens", "max_tokens", False),
             ("rate_limit", "rate_limited", True),
             ("server_error", "api_error", True),
         ],
@@ -440,6 +444,11 @@ class TestEnding:
         result = line(type="result", subtype="success", is_error=True, result="Not logged in")
         error = failure(said, result, "exit 1")
         assert (error.kind, error.retryable) == (kind, retryable)
+
+    def test_a_session_that_went_on_after_its_last_result_has_no_end(self, failure, run):
+        assert failure(call("a"), answer("a", "x"), END, call("b")).kind == "no_result"
+        late = run(call("a"), END, call("b", parent="a"))  # its subagent may
+        assert [made.id for made in late.tool_calls()] == ["a", "b"]
 
     def test_success_with_another_exit_code_than_0_is_no_success(self, failure):
         error = failure(INIT, END, "echo oops >&2; exit 3")

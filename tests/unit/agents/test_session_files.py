@@ -240,6 +240,12 @@ class TestLog:
             read_session(FIXTURES / "log_overloaded.jsonl")
         assert error.value.kind == "api_overloaded"
 
+    def test_a_subagent_that_goes_on_does_not_hide_that_the_agent_ended_with_an_error(self, recording):
+        subagent = lines_of("log/subagents/agent-a11b5219b1887a0a5.jsonl")
+        with pytest.raises(SessionError) as error:
+            read_session(recording(*lines_of("log_overloaded.jsonl"), *subagent))
+        assert error.value.kind == "api_overloaded"
+
     def test_half_an_emoji_is_replaced_and_not_refused(self, recording):
         lines = (FIXTURES / "log.jsonl").read_text().replace("All done.", "All done \\ud83d")
 
