@@ -62,7 +62,7 @@ class SessionError(FarmError):
     `kind` names the cause for reports (`timeout`, `crashed`, `setup_failed`, …);
     `retryable` says whether another attempt can end differently;
     `retry_after_seconds` when, if the service that failed said so;
-    `cost_usd` what it cost all the same, if that is known.
+    `cost_usd` what it cost all the same, if that is known, and `cost_is_partial` that there is more.
     """
 
     exit_code = 3
@@ -75,6 +75,7 @@ class SessionError(FarmError):
         self.retryable = retryable
         self.retry_after_seconds = retry_after_seconds
         self.cost_usd: float | None = None
+        self.cost_is_partial = False
 
 
 class EvaluatorError(FarmError):

@@ -82,7 +82,7 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     verdicts: tuple[Verdict, ...] = ()
     error: TrialError | None = None
     retry_after_seconds: float | None = None
-    spent_usd: float | None = None  # by a session that failed
+    spent: dict[str, object] = {}  # by a session that failed
     kept: Path | None = None
     logs: dict[LogName, bytes] = {}
     redaction = redaction_of(plan.spec, plan.case)
@@ -115,7 +115,8 @@ def run_trial(plan: TrialPlan) -> TrialResult:
             verdicts = _evaluate(plan, workspace, sandbox, transcript, judges)
             outcome = outcome_of(verdicts)
     except SessionError as failure:
-        retry_after_seconds, spent_usd = failure.retry_after_seconds, failure.cost_usd
+        retry_after_seconds = failure.retry_after_seconds
+        spent = {"cost_usd": failure.cost_usd, "cost_is_partial": failure.cost_is_partial}
         error = TrialError(kind=failure.kind, message=str(failure), retryable=failure.retryable)
     except FarmError as failure:
         # The workspace could not be made. Of this case alone: others may come from elsewhere.
@@ -132,7 +133,7 @@ def run_trial(plan: TrialPlan) -> TrialResult:
         verdicts=verdicts,
         error=error,
         duration_ms=round((time.monotonic() - started) * 1000, 1),
-        **(_figures(transcript) or {"cost_usd": spent_usd}),
+        **(_figures(transcript) or spent),
         **judges.costs.figures(),
     )
     if kept is not None and keep():

@@ -50,6 +50,7 @@ class Loop:
     cost_usd: float | None = 0.0
     answered_by: str | None = None
     is_charged: bool = True  # False: there is a request of which nobody knows what it cost
+    is_counted: bool = True  # False: there is an answer that did not tell its tokens
 
     def __post_init__(self) -> None:
         session = self.session
@@ -63,13 +64,13 @@ class Loop:
 
     def run(self) -> Transcript:
         """Take turns with the model."""
-        self._check_before()
         try:
+            self._check_before()
             self._take_turns()
             return self._transcript()
         except SessionError as error:
-            if self.is_charged or error.kind in _UNPAID:
-                error.cost_usd = self.cost_usd
+            error.cost_usd = self.cost_usd
+            error.cost_is_partial = not self.is_charged and error.kind not in _UNPAID
             raise
 
     def _take_turns(self) -> None:
@@ -124,10 +125,15 @@ class Loop:
 
     def _charge(self, answer: Mapping[str, Any]) -> None:
         try:
-            used = usage_of(answer.get("usage"), "usage") or Usage()
+            used = usage_of(answer.get("usage"), "usage")
         except WireError as error:
             raise _bad_answer(str(error)) from None
         self.is_charged = True
+        if used is None:
+            self.is_counted, self.cost_usd = False, None
+            if self.budget_usd is not None:
+                raise _bad_answer("it tells no usage, so no budget can be kept")
+            return
         self.usage += used
         named = answer.get("model")
         self.answered_by = named if isinstance(named, str) else self.answered_by
@@ -206,7 +212,7 @@ class Loop:
             model=self.answered_by or self.model,
             output_messages=tuple(self.messages),
             final_text=text,
-            usage=self.usage,
+            usage=self.usage if self.is_counted else None,
             cost_usd=self.cost_usd,
             duration_ms=round((time.monotonic() - self.started) * 1000, 1),
             num_turns=len(self.messages),
@@ -214,7 +220,9 @@ class Loop:
         )
 
     def _warnings(self) -> Iterator[str]:
-        if self.cost_usd is None:
+        if not self.is_counted:
+            yield "the API told no usage, so neither tokens nor cost are known"
+        elif self.cost_usd is None:
             yield (
                 f'the price of the model "{self.answered_by or self.model}" is not known, so the cost is not '
                 "either; write it under `prices` in farm.yaml"

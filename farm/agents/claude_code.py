@@ -32,7 +32,7 @@ class ClaudeAgent:
             session_id = str(uuid.uuid4())
             command = make_command(connected, connected.spec, session_id)
             try:
-                return run_headless(connected, command, ClaudeStream())
+                return run_headless(connected, command, ClaudeStream(connected.prices))
             except SessionError as error:
                 if error.kind != "authentication" or secrets_of(connected.spec, connected.case):
                     raise

@@ -10,11 +10,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from farm.agents.api_errors import api_error
+from farm.agents.claude_costs import session_cost
 from farm.agents.claude_messages import Conversation
 from farm.agents.records import Record
 from farm.agents.wire import WireError, as_text, count, number, usage_of
 from farm.errors import SessionError
 from farm.model.messages import ToolCall
+from farm.model.prices import Price
 from farm.model.transcript import PermissionDenial, Transcript, Usage
 
 _LINE_TYPES = frozenset({"system", "assistant", "user", "result", "stream_event"})
@@ -35,6 +37,10 @@ _ERRORS_BY_SUBTYPE = {"error_max_turns": "max_turns", "error_max_budget_usd": "m
 class ClaudeStream:
     """How Claude Code writes down a session."""
 
+    def __init__(self, prices: Mapping[str, Price]) -> None:
+        """Take the author's own prices, by model."""
+        self._prices = prices
+
     call_mark = b'tool_use"'
 
     def has_end(self, records: Sequence[Record]) -> bool:
@@ -47,7 +53,7 @@ class ClaudeStream:
 
     def transcript(self, records: Sequence[Record], *, cut_off: bool = False) -> Transcript:
         """Turn the lines into a transcript; raise SessionError if the session did not end with success."""
-        return transcript_of_stream(records, cut_off=cut_off)
+        return transcript_of_stream(records, cut_off=cut_off, prices=self._prices)
 
     def tool_calls_of_line(self, data: Any) -> Iterator[ToolCall]:
         """Give the calls that a line tells of, while the session goes on."""
@@ -62,10 +68,13 @@ def is_stream(records: Iterable[Record]) -> bool:
     )
 
 
-def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) -> Transcript:
+def transcript_of_stream(
+    records: Sequence[Record], *, cut_off: bool = False, prices: Mapping[str, Price] | None = None
+) -> Transcript:
     """Turn a session's lines into its transcript; raise SessionError if it did not end with success.
 
-    There may be two result lines, the last of which counts: it sums up the whole session.
+    There may be two result lines, the last of which counts: it sums up the whole session. Without `prices` it
+    was recorded earlier, and cost what the CLI said then.
     """
     ends = [at for at, record in enumerate(records) if record.data.get("type") == "result"]
     if not ends or cut_off:
@@ -77,7 +86,7 @@ def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) ->
         raise SessionError("no_result", "the session went on after its last result", retryable=True)
     if (failure := _failure(end.data, records)) is not None:
         with suppress(WireError):
-            failure.cost_usd = number(end.data.get("total_cost_usd"), "total_cost_usd")
+            failure.cost_usd = session_cost(end.data, prices or {}).usd
         raise failure
     conversation = Conversation()
     for record in records:
@@ -87,6 +96,7 @@ def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) ->
     started = next((record.data for record in records if record.data.get("subtype") == "init"), {})
     text = end.data.get("result")
     try:
+        cost = session_cost(end.data, prices or {})
         return Transcript(
             agent="claude",
             agent_version=as_text(started.get("claude_code_version")),
@@ -96,7 +106,8 @@ def transcript_of_stream(records: Sequence[Record], *, cut_off: bool = False) ->
             final_text=_structured(end.data)
             or (text if isinstance(text, str) and text else conversation.final_text()),
             usage=_usage(end.data),
-            cost_usd=number(end.data.get("total_cost_usd"), "total_cost_usd"),
+            cost_usd=cost.usd,
+            warnings=() if prices is None else cost.doubts,
             duration_ms=number(end.data.get("duration_ms"), "duration_ms"),
             num_turns=count(end.data.get("num_turns"), "num_turns"),
             permission_denials=tuple(_denials(end)),

@@ -192,7 +192,9 @@ def _read_transcript(
     except InputError as error:
         raise _bad_output(str(error), retryable=True) from error
     if result.exit_code != 0:
-        raise ended_badly(session, result.exit_code, because)
+        failure = ended_badly(session, result.exit_code, because)
+        failure.cost_usd = transcript.cost_usd
+        raise failure
     return transcript
 
 

@@ -13,6 +13,13 @@ REPORT_SCHEMA = "farm.report/1"
 RunState = Literal["running", "aggregating", "complete", "cancelled", "over_budget"]
 
 
+# What attempts, trials, cases and runs alike took, as far as it is known: agents first, then their judges.
+FIGURES = (
+    *("cost_usd", "input_tokens", "output_tokens"),
+    *("judge_cost_usd", "judge_input_tokens", "judge_output_tokens"),
+)
+
+
 class TrialError(Model):
     """Why a trial could not be judged."""
 
@@ -29,10 +36,16 @@ class AttemptError(Model):
     message: str
     worker: str | None = None
     duration_ms: float | None = None
+    cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    judge_cost_usd: float | None = None
+    judge_input_tokens: int | None = None
+    judge_output_tokens: int | None = None
 
 
 class TrialReport(Model):
-    """One trial of a case: its last attempt, and why there were others before it."""
+    """One trial of a case: its last attempt, with what that took, and why there were others before it."""
 
     trial: int
     attempt: int = 1
@@ -43,6 +56,7 @@ class TrialReport(Model):
     earlier_errors: tuple[AttemptError, ...] = ()  # one for each attempt before this one
     duration_ms: float | None = None
     cost_usd: float | None = None
+    cost_is_partial: bool = False  # nobody knows what its last request cost, but it did
     input_tokens: int | None = None
     output_tokens: int | None = None
     judge_cost_usd: float | None = None  # of the sessions of its judges, as far as they told
@@ -71,7 +85,7 @@ class CaseReport(Model):
     outcome: Outcome
     flaky: bool = False
     score: float | None = None
-    cost_usd: float | None = None  # of all its trials, as far as it is known; so are the next
+    cost_usd: float | None = None  # of all attempts at all its trials, as far as it is known; so are the next
     input_tokens: int | None = None
     output_tokens: int | None = None
     judge_cost_usd: float | None = None

@@ -7,7 +7,7 @@ import logging
 from pydantic import TypeAdapter
 
 from farm.model.job import CaseJob
-from farm.model.report import AttemptError, TrialReport
+from farm.model.report import FIGURES, AttemptError, TrialReport
 from farm.queue.records import Claim
 from farm.queue.signing import SignatureError, Signer
 
@@ -36,6 +36,7 @@ def dump_errors(claim: Claim, report: TrialReport, signer: Signer) -> bytes:
         message=_short(report.error.message),
         worker=report.worker,
         duration_ms=report.duration_ms,
+        **{name: getattr(report, name) for name in FIGURES},
     )
     row = _ERRORS.dump_json((*_told(claim, signer), error))
     return signer.sign(row, "errors", *_names(claim.job))

@@ -376,5 +376,5 @@ def _cost_usd(plan: CasePlan, report: TrialReport) -> float | None:
     """Give what an attempt cost, judges included; None if nobody knows: it is charged as it was reserved."""
     agent = 0.0 if plan.spec.is_written_down else report.cost_usd
     known = (agent or 0.0) + (report.judge_cost_usd or 0.0)
-    is_known = agent is not None and not report.judge_unknown_costs
+    is_known = agent is not None and not report.cost_is_partial and not report.judge_unknown_costs
     return known if is_known or known > _reserve_usd(plan) else None

@@ -187,9 +187,8 @@ def _fact_lines(case: CaseReport) -> Iterator[str]:
     if len(case.trials) > 1:
         passed = sum(trial.outcome == "passed" for trial in case.trials)
         yield f"trials: {passed}/{len(case.trials)} passed{', flaky' if case.flaky else ''}"
-    costs = [trial.cost_usd for trial in case.trials if trial.cost_usd is not None]
-    if costs:
-        yield f"cost_usd: {sum(costs):.6f}"
+    if case.cost_usd is not None:
+        yield f"cost_usd: {case.cost_usd:.6f}"
     for trial in case.trials:
         yield from (f"trial {trial.trial}, {line}" for line in earlier_lines(trial))
         if trial.transcript:

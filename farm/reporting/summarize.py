@@ -8,15 +8,9 @@ from math import ceil
 from typing import Any
 
 from farm.model.base import Model
-from farm.model.report import CaseReport, SuiteReport, Totals, TrialReport
+from farm.model.report import FIGURES, CaseReport, SuiteReport, Totals, TrialReport
 from farm.model.suite import Case, Rate, Trials
 from farm.model.verdict import Outcome, mean_score
-
-# Of trials, cases and runs alike; the agent's first, then its judges'.
-_FIGURES = (
-    *("cost_usd", "input_tokens", "output_tokens"),
-    *("judge_cost_usd", "judge_input_tokens", "judge_output_tokens"),
-)
 
 
 def summarize_case(case: Case, trials: Sequence[TrialReport], *, agent: str, model: str | None) -> CaseReport:
@@ -35,7 +29,7 @@ def summarize_case(case: Case, trials: Sequence[TrialReport], *, agent: str, mod
         score=mean_score((trial.score, 1.0) for trial in trials),
         trials=tuple(trials),
         skip_reason=case.skip,
-        **_add_up(trials),
+        **_add_up([*trials, *(error for trial in trials for error in trial.earlier_errors)]),
     )
 
 
@@ -117,7 +111,7 @@ def _add_up(parts: Iterable[Model | Mapping[str, Any]]) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for part in parts:
         figures = part if isinstance(part, Mapping) else part.__dict__
-        for name in _FIGURES:
+        for name in FIGURES:
             if (value := figures.get(name)) is not None:
                 known[name] = known.get(name, 0) + value
     return known

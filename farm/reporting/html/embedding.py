@@ -70,8 +70,8 @@ class _Row:
             case["score"],
             [trial["outcome"] for trial in trials],
             _total(trials, "duration_ms"),
-            _total(trials, "cost_usd"),
-            _total(trials, "input_tokens", "output_tokens"),
+            case["cost_usd"],
+            _total([case], "input_tokens", "output_tokens"),
             _reason(case)[:_REASON_CHARACTERS],
         ]
         return cls(

@@ -243,7 +243,11 @@ class TestEnding:
             (turn("no", stop_reason="refusal"), "refusal", False),
             (turn("no tool", stop_reason="tool_use"), "bad_output", True),
             (fault(malformed='{"type": "message", "content": [], "stop_reason": null}'), "bad_output", True),
-            (fault(malformed='{"type": "message", "content": [], "stop_reason": "bored"}'), "bad_output", True),
+            (
+                fault(malformed='{"type": "message", "content": [], "stop_reason": "bored"}'),
+                "bad_output",
+                True,
+            ),
         ],
     )
     def test_no_other_end_is_a_transcript(self, failure, trouble, kind, retryable):
@@ -281,17 +285,33 @@ class TestEnding:
         assert error.cost_usd == pytest.approx(15.0)
 
     @pytest.mark.parametrize(
-        ("trouble", "cost_usd"),
+        ("trouble", "cost_usd", "is_partial"),
         [
-            (turn("cut o", stop_reason="max_tokens", usage={"input_tokens": 1_000_000, "output_tokens": 0}), 10.0),
-            (fault(status=529), 5.0),
-            (fault(malformed="{"), None),  # it may have been paid for
+            (turn("cut o", stop_reason="max_tokens", usage={"input_tokens": 1_000_000, "output_tokens": 0}), 10.0, False),
+            (fault(status=529), 5.0, False),
+            (fault(status=500), 5.0, True),  # it may have been paid for
+            (fault(malformed="{"), 5.0, True),
         ],
     )  # fmt: skip
-    def test_a_session_that_fails_tells_what_it_cost_if_that_is_known(self, failure, trouble, cost_usd):
+    def test_a_session_that_fails_tells_what_it_cost_as_far_as_it_knows(
+        self, failure, trouble, cost_usd, is_partial
+    ):
         paid = turn(None, use("Bash", command="true"), usage={"input_tokens": 1_000_000, "output_tokens": 0})
         error = failure(paid, trouble, model="claude-opus-5")
-        assert error.cost_usd == (cost_usd and pytest.approx(cost_usd))
+        assert (error.cost_usd, error.cost_is_partial) == (pytest.approx(cost_usd), is_partial)
+
+    def test_what_was_not_even_asked_has_cost_nothing(self, failure, monkeypatch):
+        monkeypatch.delenv("ANTHROPIC_API_KEY")
+        error = failure(turn("never asked"))
+        assert (error.kind, error.cost_usd, error.cost_is_partial) == ("authentication", 0.0, False)
+
+    def test_an_answer_without_usage_costs_nobody_knows_what(self, run, failure):
+        content = '[{"type": "text", "text": "ok"}]'
+        untold = fault(malformed=f'{{"type": "message", "content": {content}, "stop_reason": "end_turn"}}')
+        transcript, _ = run(untold)
+        assert (transcript.cost_usd, transcript.usage) == (None, None)
+        assert "told no usage" in transcript.warnings[0]
+        assert failure(untold, max_cost_usd=1.0).kind == "bad_output"
 
     def test_a_request_that_waits_is_ended_with_the_session(self, run, scripted):
         stop = threading.Event()

@@ -27,6 +27,7 @@ from farm.agents.claude_stream import tool_calls_of_line
 from farm.errors import InputError, SessionError
 from farm.model.agent import ClaudeSpec
 from farm.model.messages import Message, ToolCall
+from farm.model.prices import Price
 from farm.model.transcript import Transcript
 from farm.settings import load_settings
 
@@ -289,6 +290,39 @@ class TestReading:
             {"type": "assistant", "message": {"content": blocks}},
         ]
         assert [list(tool_calls_of_line(data)) for data in lines] == [[]] * 5
+
+    def test_what_it_cost_is_as_the_author_and_the_cli_say_and_doubtful_figures_are_told(
+        self, make_session, program
+    ):
+        def costs(own: dict[str, Price], **models: float) -> tuple[float | None, tuple[str, ...]]:
+            used = {
+                model.replace("_", "-"): {"inputTokens": 1_000_000, "outputTokens": 0, "costUSD": told}
+                for model, told in models.items()
+            }
+            end = line(
+                type="result",
+                subtype="success",
+                is_error=False,
+                result="x",
+                total_cost_usd=sum(models.values()),
+                modelUsage=used,
+            )
+            session = make_session(spec=ClaudeSpec(executable=program(INIT, end)))
+            transcript = ClaudeAgent().run(replace(session, prices=own))
+            return transcript.cost_usd, transcript.warnings
+
+        assert costs({}, claude_sonnet_4_5=3.0) == (3.0, ())
+        assert costs({"claude-sonnet-4-5": Price(input=1, output=1)}, claude_sonnet_4_5=3.0, mine=5.0) == (
+            6.0,
+            (
+                'the price of the model "mine" is not known: $5.0000 is what Claude Code makes of it, '
+                "and may be a guess; `prices` in farm.yaml decide",
+            ),
+        )
+        assert costs({"mine": Price(input=2, output=1)}, mine=5.0) == (2.0, ())
+        cost_usd, (doubt,) = costs({}, claude_haiku_4_5=5.0)
+        assert cost_usd == 5.0
+        assert 'says that "claude-haiku-4-5" cost $5.0000; by list prices it is $1.0000' in doubt
 
     def test_denials_are_recorded(self, run):
         stream = (FIXTURES / "stream_denied.jsonl").resolve()

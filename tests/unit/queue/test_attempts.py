@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from farm.model.job import CaseJob
 from farm.model.report import TrialReport
@@ -20,7 +21,10 @@ def claim(attempt: int, errors: bytes = b"") -> Claim:
 
 
 def crashed(message: str = "why") -> TrialReport:
-    return trial("errored", error={"kind": "crashed", "message": message}, worker="w", duration_ms=5.0)
+    spent: dict[str, Any] = {"cost_usd": 3.0, "output_tokens": 7, "judge_cost_usd": 0.5}
+    return trial(
+        "errored", error={"kind": "crashed", "message": message}, worker="w", duration_ms=5.0, **spent
+    )
 
 
 def test_an_attempt_knows_why_each_before_it_ended_also_of_those_whose_worker_was_lost():
@@ -34,6 +38,7 @@ def test_an_attempt_knows_why_each_before_it_ended_also_of_those_whose_worker_wa
             (3, "crashed", "third"),
         ]
         assert (found[0].worker, found[0].duration_ms) == ("w", 5.0)
+        assert (found[0].cost_usd, found[0].output_tokens, found[0].judge_cost_usd) == (3.0, 7, 0.5)
     assert earlier_errors(claim(1), OURS) == ()
 
 

@@ -50,6 +50,8 @@ def test_each_judgement_is_reserved_beside_the_agent(planned, reserved):
         # Unknown: as it was reserved, unless what is known is more already.
         (plan(), {"judge_cost_usd": 0.05}, None),
         (plan(), {"cost_usd": 0.25, "judge_unknown_costs": 1}, None),
+        (plan(), {"cost_usd": 0.25, "cost_is_partial": True}, None),
+        (plan(), {"cost_usd": 3.0, "cost_is_partial": True}, 3.0),
         (plan(free=True), {"judge_unknown_costs": 1}, None),
         (plan(), {"cost_usd": 3.0, "judge_cost_usd": 0.05, "judge_unknown_costs": 1}, 3.05),
     ],

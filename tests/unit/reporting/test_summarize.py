@@ -91,6 +91,17 @@ def test_a_score_is_the_weighted_mean_of_what_was_scored():
     assert mean_score([(1.0, 0.0)]) is None
 
 
+def test_what_earlier_attempts_cost_is_a_part_of_what_the_case_cost():
+    earlier = (
+        {"attempt": 1, "kind": "rate_limited", "message": "m", "cost_usd": 3.0, "input_tokens": 5},
+        {"attempt": 2, "kind": "worker_lost", "message": "m"},
+    )
+    tried = trial("passed", attempt=3, cost_usd=1.0, earlier_errors=earlier)
+    paid = summarize_case(case(), [tried, trial("passed", 2, cost_usd=0.5)], agent="a", model=None)
+    assert (paid.cost_usd, paid.input_tokens, paid.trials[0].cost_usd) == (4.5, 5, 1.0)
+    assert total([paid]).cost_usd == 4.5
+
+
 def test_totals_count_every_case_once_and_add_up_what_is_known():
     cases = [
         summarize("p"),
