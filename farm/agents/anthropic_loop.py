@@ -33,6 +33,7 @@ _CUT_OFF = {
     "model_context_window_exceeded": "the conversation became longer than the model can read",
     "refusal": "the model refused to answer",
 }
+_QUOTED_CHARACTERS = 200
 # Ends by which the model says that it is done.
 _ENDS = ("end_turn", "stop_sequence")
 # What the API turned away costs nothing.
@@ -236,7 +237,9 @@ def _check_answer(text: str, schema: Mapping[str, Any]) -> None:
     try:
         jsonschema_rs.validator_for(dict(schema), offline=True).validate(json.loads(text))
     except (ValueError, RecursionError) as error:  # a ValidationError is a ValueError
-        raise SessionError("bad_output", f"the answer is not as asked for: {error}", retryable=True) from None
+        began = json.dumps(text[:_QUOTED_CHARACTERS], ensure_ascii=False)
+        told = f"the answer is not as asked for: {error}; it begins {began}"
+        raise SessionError("bad_output", told, retryable=True) from None
 
 
 def _bad_answer(why: str) -> SessionError:

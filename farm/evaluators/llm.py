@@ -20,13 +20,16 @@ from farm.evaluators.judge_answers import (
     rubrics_schema,
 )
 from farm.evaluators.judge_prompt import Fence, judge_prompt, put_together, review_prompt
-from farm.evaluators.wording import printable, shortened
+from farm.evaluators.wording import printable, quoted, shortened
 from farm.model.base import JsonValue
 from farm.model.evaluator import LlmJudgeSpec, StdoutReviewSpec
 from farm.model.verdict import Verdict
 
 # A judge that fails is asked again so often; its own program may have tried more than once each time.
 ATTEMPTS = 3
+# More often if it is its service that fails: a pause costs less than to run the whole session again.
+SERVICE_ATTEMPTS = 5
+_SERVICE_ERRORS = ("api_error", "api_overloaded", "rate_limited")
 FIRST_PAUSE_SECONDS = 1.0
 PAUSE_FACTOR = 4.0
 LONGEST_PAUSE_SECONDS = 60.0
@@ -110,7 +113,8 @@ class _Panel:
 
     def _judge_once(self) -> Judgement:
         complaint: str | None = None
-        for attempt in range(1, ATTEMPTS + 1):
+        unusable = unanswered = 0
+        while True:
             fence = Fence()  # another for each prompt: what one judge repeated tells the next agent nothing
             question = Question(
                 put_together(self.write(fence), self.schema, complaint), self.schema, self.agent, self.model
@@ -120,7 +124,10 @@ class _Panel:
                 return _with_judge(self.read(answer.text), answer, fence)
             except UnusableAnswerError as error:
                 complaint = str(error)
-                failure = EvaluatorError(f"the judge's answer can't be used: {error}")
+                failure = EvaluatorError(
+                    f"the judge's answer can't be used: {error}; it was {quoted(answer.text, 200)}"
+                )
+                unusable += 1
             except SessionError as error:
                 failure = EvaluatorError(f"the judge's session failed ({error.kind}): {error}")
                 if not error.retryable:
@@ -128,9 +135,14 @@ class _Panel:
                 if error.kind == "bad_output":
                     # Not in its words: they may quote the judge, who may quote the agent.
                     complaint = "it is not as the JSON Schema asks"
-                elif attempt < ATTEMPTS and self.context.stop.wait(_pause_seconds(attempt, error)):
-                    raise failure from error
-        raise failure
+                    unusable += 1
+                else:
+                    unanswered += 1
+                    most = SERVICE_ATTEMPTS if error.kind in _SERVICE_ERRORS else ATTEMPTS
+                    if unanswered >= most or self.context.stop.wait(_pause_seconds(unanswered, error)):
+                        raise failure from error
+            if unusable >= ATTEMPTS:
+                raise failure
 
 
 def _with_judge(judgement: Judgement, answer: Answer, fence: Fence) -> Judgement:
@@ -143,6 +155,6 @@ def _with_judge(judgement: Judgement, answer: Answer, fence: Fence) -> Judgement
 
 def _pause_seconds(attempt: int, error: SessionError) -> float:
     """Wait longer each time, and as long as the service asks for, within reason."""
-    longest = FIRST_PAUSE_SECONDS * PAUSE_FACTOR ** (attempt - 1)
+    longest = min(FIRST_PAUSE_SECONDS * PAUSE_FACTOR ** (attempt - 1), LONGEST_PAUSE_SECONDS)
     asked_for = min(error.retry_after_seconds or 0.0, LONGEST_PAUSE_SECONDS)
     return max(asked_for, random.uniform(longest / 2, longest))  # noqa: S311 — no secret

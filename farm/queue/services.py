@@ -67,7 +67,7 @@ def judge_at_service(plan: JudgePlan, model: str | None, lease: Lease, ledger: L
 def _await_service(service: str, lease: Lease, ledger: Ledger) -> int | None:
     """Wait for the end of a service's pause; give the time then, by the server's clock, if it can be had."""
     try:
-        if wait_ms := ledger.pauses().get(service):
+        while wait_ms := ledger.pauses().get(service):  # others may be turned away meanwhile, too
             lease.note = f"a judge waits: {service} is busy"
             lease.stop.wait(wait_ms / 1000 + random.random())  # noqa: S311 — no secret
             check_not_stopped(lease.stop)

@@ -136,7 +136,7 @@ def test_an_api_that_stays_overloaded_is_errored_never_zero(judged, api):
     (verdict,) = report.verdicts
     assert (report.outcome, verdict.outcome, verdict.score) == ("errored", "errored", None)
     assert verdict.reasoning.startswith('the judge\'s session failed (api_overloaded): agent "grader": ')
-    assert len(api.received("overloaded")) == 3
+    assert len(api.received("overloaded")) == 5
     assert (report.judge_unknown_costs, report.judge_cost_usd) == (
         0,
         0.0,

@@ -187,7 +187,7 @@ class TestTwoWorkers:
         return CaseJob(run_id=run_id, case_id=case.id)
 
     def test_a_judge_that_is_turned_away_makes_all_wait(self, places, tmp_path, model, monkeypatch):
-        monkeypatch.setattr(llm, "ATTEMPTS", 1)
+        monkeypatch.setattr(llm, "SERVICE_ATTEMPTS", 1)
         first, second = places
         busy = "turns: [{fault: {status: 529, retry_after_seconds: 50}}]"
         judged = self.submit_judged(tmp_path, first, model, busy)

@@ -371,9 +371,13 @@ class TestAskingAgain:
     def test_a_session_that_failed_is_tried_again_where_that_can_help(self):
         overloaded = SessionError("api_overloaded", "529", retryable=True)
         assert graded(overloaded, overloaded, score(1))[0].score == 1.0
-        found, judge = graded(overloaded, overloaded, overloaded, score(1))
-        assert (found.outcome, len(judge.questions)) == ("errored", 3)
+        found, judge = graded(*[overloaded] * 5, score(1))
+        assert (found.outcome, len(judge.questions)) == ("errored", 5)
         assert found.reasoning == "the judge's session failed (api_overloaded): 529"
+        crashed = SessionError("crashed", "exit code 1", retryable=True)
+        assert graded(crashed, overloaded, score(1))[0].score == 1.0
+        found, judge = graded(*[crashed] * 3, score(1))
+        assert (found.outcome, len(judge.questions)) == ("errored", 3)
         busy = SessionError("rate_limited", "429", retryable=True, retry_after_seconds=0.2)
         started = time.monotonic()
         assert graded(busy, score(1))[0].score == 1.0
