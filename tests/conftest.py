@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from farm.sessions.sandbox import sandbox_availability
+from tests.unit.sessions.deep_trees import fill_up
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+
+@pytest.fixture(autouse=True)
+def what_was_dug_is_filled_up() -> Iterator[None]:
+    """Leave no tree that is deeper than pytest can remove."""
+    yield
+    fill_up()
 
 
 @pytest.fixture

@@ -190,17 +190,21 @@ class Loop:
                 session.stop,
                 session.sandbox,
                 readable=attachments_directory(session),
+                redact=self._redacted,
             )
             result = run_workspace_tool(tool, asked)
         return ToolCall(
             tool=tool,
             input=given,
-            output=self.redaction(result.output.encode()).decode(),
+            output=self._redacted(result.output),
             id=use["id"],
             timestamp=timestamp,
             duration_ms=round((time.monotonic() - started) * 1000, 3),
             is_error=result.is_error,
         )
+
+    def _redacted(self, text: str) -> str:
+        return self.redaction(text.encode()).decode()
 
     def _transcript(self) -> Transcript:
         session = self.session

@@ -5,19 +5,35 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from farm.errors import FarmError
-from farm.model.patterns import Matcher, PatternError, compile_regex
+from farm.model.patterns import Matcher, PatternError, compile_path_glob, compile_regex, expand_braces
+from farm.sessions.walking import walk
 
 OUTPUT_MODES = ("files_with_matches", "content", "count")
 
 _MAX_FILE_BYTES = 10 * 2**20
 _LINES_BETWEEN_CHECKS = 1000
+# Before its braces are written out, and after: compiled, a character takes 150 bytes.
+_MAX_GLOB_CHARACTERS = 10_000
 
 
 class SearchError(FarmError):
     """A search that can't be carried out."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What to search files for, and how to give it."""
+
+    pattern: str
+    glob: str
+    output_mode: str
+    ignore_case: bool
+    line_numbers: bool
+    show: Callable[[str], str]  # gives of a line what is to be seen
 
 
 def find_files(directory: Path, pattern: str, check: Callable[[], None]) -> list[str]:
@@ -31,33 +47,27 @@ def find_files(directory: Path, pattern: str, check: Callable[[], None]) -> list
     pattern = pattern.removeprefix(f"{directory}/")
     if pattern.startswith("/"):
         raise SearchError(f"{pattern} is outside the directory that is searched")
-    matcher = _compile_path_glob(pattern)
-    return sorted(name for name in _file_names(directory, check) if matcher.fullmatch(name))
+    matchers = _compile(pattern)
+    return sorted(
+        name for name in _file_names(directory, check) if any(matcher.fullmatch(name) for matcher in matchers)
+    )
 
 
-def search_files(
-    path: Path,
-    pattern: str,
-    check: Callable[[], None],
-    *,
-    glob: str,
-    output_mode: str,
-    ignore_case: bool,
-    line_numbers: bool,
-) -> Iterator[str]:
+def search_files(path: Path, search: Search, check: Callable[[], None]) -> Iterator[str]:
     """Search a file, or a directory's files, for a regular expression; give lines of output."""
-    if output_mode not in OUTPUT_MODES:
+    if search.output_mode not in OUTPUT_MODES:
         raise SearchError(f"output_mode must be one of {', '.join(OUTPUT_MODES)}")
     if not path.exists():
         raise SearchError(f"{path} does not exist")
-    matcher = compile_regex(f"(?i:{pattern})" if ignore_case else pattern)
-    files = [path / name for name in find_files(path, glob, check)] if path.is_dir() else [path]
+    matcher = compile_regex(f"(?i:{search.pattern})" if search.ignore_case else search.pattern)
+    files = [path / name for name in find_files(path, search.glob, check)] if path.is_dir() else [path]
     for file in files:
         matches = ((number, line) for number, line in _lines(file, check) if matcher.search(line))
-        if output_mode == "content":
+        if search.output_mode == "content":
             for number, line in matches:
-                yield f"{file}:{number}:{line}" if line_numbers else f"{file}:{line}"
-        elif output_mode == "count":
+                where = f"{file}:{number}" if search.line_numbers else file
+                yield f"{where}:{search.show(line)}"
+        elif search.output_mode == "count":
             if count := sum(1 for _ in matches):
                 yield f"{file}:{count}"
         elif any(True for _ in matches):
@@ -65,12 +75,12 @@ def search_files(
 
 
 def _file_names(directory: Path, check: Callable[[], None]) -> Iterator[str]:
-    for current, subdirectories, files in os.walk(directory):
+    for listing in walk(directory):
         check()
-        subdirectories[:] = [name for name in subdirectories if name != ".git"]
-        for name in files:
-            relative = os.path.relpath(os.path.join(current, name), directory)  # noqa: PTH118 (no Path per file)
-            yield os.fsencode(relative).decode("utf-8", "backslashreplace")
+        listing.subdirectories[:] = [name for name in listing.subdirectories if name != ".git"]
+        for name in listing.files:
+            check()
+            yield os.fsencode(listing.below(name)).decode("utf-8", "backslashreplace")
 
 
 def _lines(file: Path, check: Callable[[], None]) -> Iterator[tuple[int, str]]:
@@ -90,44 +100,19 @@ def _lines(file: Path, check: Callable[[], None]) -> Iterator[tuple[int, str]]:
         yield number, line.decode(errors="replace").removesuffix("\n")
 
 
-def _compile_path_glob(pattern: str) -> Matcher:
-    prefix = "" if "/" in pattern else "(?:.*/)?"
+def _compile(pattern: str) -> list[Matcher]:
+    prefix = "" if "/" in pattern else "**/"
     try:
-        return compile_regex(f"(?s:{prefix}{''.join(_translate(pattern))})")
-    except PatternError:
-        raise SearchError(f"{pattern} is no glob") from None
+        _check_length(pattern)
+        globs = {prefix + written for written in expand_braces(pattern)}
+        _check_length(*globs)
+        return [compile_path_glob(glob) for glob in globs]
+    except PatternError as error:
+        raise SearchError(f"the glob can't be used: {error}") from None
 
 
-def _translate(pattern: str) -> Iterator[str]:
-    at, braces = 0, 0
-    while at < len(pattern):
-        rest = pattern[at:]
-        char = rest[0]
-        if rest.startswith("**/"):
-            token, piece = "**/", "(?:.*/)?"
-        elif rest.startswith("**"):
-            token, piece = "**", ".*"
-        elif char == "[" and (end := rest.find("]", 2)) > 0:
-            token, piece = rest[: end + 1], _translate_class(rest[1:end])
-        elif char == "{" and "}" in rest:
-            braces += 1
-            token, piece = char, "(?:"
-        elif char == "}" and braces:
-            braces -= 1
-            token, piece = char, ")"
-        elif char == "," and braces:
-            token, piece = char, "|"
-        else:
-            token, piece = char, {"*": "[^/]*", "?": "[^/]"}.get(char) or _literal(char)
-        yield piece
-        at += len(token)
-
-
-def _translate_class(body: str) -> str:
-    negated = body[0] in "!^"
-    members = body[1:] if negated else body
-    return f"[{'^/' if negated else ''}{''.join(c if c == '-' else _literal(c) for c in members)}]"
-
-
-def _literal(char: str) -> str:
-    return char if char.isalnum() else f"\\x{{{ord(char):X}}}"
+def _check_length(*globs: str) -> None:
+    if sum(map(len, globs)) > _MAX_GLOB_CHARACTERS:
+        raise SearchError(
+            f"the glob is longer than {_MAX_GLOB_CHARACTERS} characters; name fewer alternatives"
+        )

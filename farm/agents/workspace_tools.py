@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from farm.agents.workspace_search import find_files, search_files
+from farm.agents.workspace_search import Search, find_files, search_files
 from farm.errors import FarmError, SessionError
 from farm.sessions.process import CommandNotStartedError, check_not_stopped, run_process
 from farm.sessions.sandbox import Sandbox
@@ -23,6 +23,7 @@ MAX_OUTPUT_CHARACTERS = 30_000
 DEFAULT_BASH_TIMEOUT_SECONDS = 120.0
 
 _MAX_FILE_BYTES = 10 * 2**20
+_MAX_LINE_CHARACTERS = 2000  # of a line that Grep finds
 _DEFAULT_READ_LINES = 2000
 
 
@@ -32,6 +33,7 @@ class ToolResult:
 
     output: str
     is_error: bool = False
+    is_partial: bool = False  # there is more, left out because it would not be shown
 
 
 class ToolError(FarmError):
@@ -49,6 +51,7 @@ class ToolUse:
     stop: threading.Event = field(default_factory=threading.Event)
     sandbox: Sandbox | None = None
     readable: Path | None = None  # another of the trial's directories that may be read, and not written
+    redact: Callable[[str], str] = str  # takes out secrets, before a cut could leave half of one
 
     def text(self, name: str, default: str | None = None) -> str:
         """Get a text parameter; one without a default is required."""
@@ -101,9 +104,11 @@ def run_workspace_tool(tool: str, use: ToolUse) -> ToolResult:
         raise
     except FarmError as error:
         result = ToolResult(str(error), is_error=True)
-    except (OSError, ValueError) as error:  # ValueError: text that has no UTF-8 form
-        result = ToolResult(f"{tool} failed: {error}", is_error=True)
-    return ToolResult(_shorten(result.output), result.is_error)
+    # ValueError: text that has no UTF-8 form. The last two: what an agent makes may be deep or large.
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        result = ToolResult(f"{tool} failed: {str(error) or type(error).__name__}", is_error=True)
+    output = use.redact(_encodable(result.output))
+    return ToolResult(_shorten(output, is_partial=result.is_partial), result.is_error)
 
 
 def _read(use: ToolUse) -> ToolResult:
@@ -111,7 +116,7 @@ def _read(use: ToolUse) -> ToolResult:
     first = use.whole_number("offset", 1)
     lines = _read_text(path).split("\n")
     chosen = lines[first - 1 : first - 1 + use.whole_number("limit", _DEFAULT_READ_LINES)]
-    return ToolResult("\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, first)))
+    return _join(f"{number}\t{line}" for number, line in enumerate(chosen, first))
 
 
 def _write(use: ToolUse) -> ToolResult:
@@ -136,6 +141,7 @@ def _edit(use: ToolUse) -> ToolResult:
         raise ToolError("old_string is not in the file")
     if found > 1 and not use.flag("replace_all"):
         raise ToolError(f"old_string is in the file {found} times; make it unique, or set replace_all")
+    _check_size(path, _size(text) + found * (_size(new) - _size(old)))  # before it takes up memory
     _write_text(path, text.replace(old, new))
     return ToolResult(f"The file {path} has been updated successfully")
 
@@ -171,22 +177,22 @@ def _bash(use: ToolUse) -> ToolResult:
 def _glob(use: ToolUse) -> ToolResult:
     directory = use.path("path", ".", to_read=True)
     names = find_files(directory, use.text("pattern"), _time_check(use))
-    return ToolResult("\n".join(str(directory / name) for name in names) or "No files found")
+    return _join((str(directory / name) for name in names), otherwise="No files found")
 
 
 def _grep(use: ToolUse) -> ToolResult:
-    found = search_files(
-        use.path("path", ".", to_read=True),
+    search = Search(
         use.text("pattern"),
-        _time_check(use),
         glob=use.text("glob", "**"),
         output_mode=use.text("output_mode", "files_with_matches"),
         ignore_case=use.flag("-i"),
         line_numbers=use.flag("-n", default=True),
+        show=lambda line: _shorten_line(use.redact(line)),
     )
+    found = search_files(use.path("path", ".", to_read=True), search, _time_check(use))
     # More lines would not be shown, for a line has a character.
-    limited = islice(found, min(use.whole_number("head_limit", MAX_OUTPUT_CHARACTERS), MAX_OUTPUT_CHARACTERS))
-    return ToolResult("\n".join(limited) or "No matches found")
+    limit = min(use.whole_number("head_limit", MAX_OUTPUT_CHARACTERS), MAX_OUTPUT_CHARACTERS)
+    return _join(islice(found, limit), otherwise="No matches found")
 
 
 def _time_check(use: ToolUse) -> Callable[[], None]:
@@ -223,8 +229,21 @@ def _read_text(path: Path) -> str:
 def _write_text(path: Path, text: str) -> None:
     if path.exists():
         _require_file(path)
+    content = text.encode(errors="surrogateescape")
+    _check_size(path, len(content))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode(errors="surrogateescape"))
+    path.write_bytes(content)
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogateescape"))
+
+
+def _check_size(path: Path, size_bytes: int) -> None:
+    if size_bytes > _MAX_FILE_BYTES:
+        raise ToolError(
+            f"{path} would have {size_bytes} bytes, and no file may have more than {_MAX_FILE_BYTES}"
+        )
 
 
 def _require_file(path: Path) -> None:
@@ -234,8 +253,29 @@ def _require_file(path: Path) -> None:
         raise ToolError(f"{path} is not a file")
 
 
-def _shorten(text: str) -> str:
-    text = text.encode(errors="replace").decode()
-    if len(text) <= MAX_OUTPUT_CHARACTERS:
-        return text
-    return f"{text[:MAX_OUTPUT_CHARACTERS]}\n… {len(text) - MAX_OUTPUT_CHARACTERS} more characters"
+def _join(lines: Iterable[str], *, otherwise: str = "") -> ToolResult:
+    """Give as many lines as can be shown, and the one that goes beyond."""
+    taken = []
+    room = MAX_OUTPUT_CHARACTERS + 1  # the last line is followed by no other
+    for line in lines:
+        taken.append(line)
+        room -= len(line) + 1
+        if room < 0:
+            return ToolResult("\n".join(taken), is_partial=True)
+    return ToolResult("\n".join(taken) or otherwise)
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _shorten_line(line: str) -> str:
+    more = len(line) - _MAX_LINE_CHARACTERS
+    return line if more <= 0 else f"{line[:_MAX_LINE_CHARACTERS]}… {more} more characters"
+
+
+def _shorten(text: str, *, is_partial: bool) -> str:
+    more = len(text) - MAX_OUTPUT_CHARACTERS
+    if is_partial:
+        return f"{text[:MAX_OUTPUT_CHARACTERS]}\n… and more"
+    return text if more <= 0 else f"{text[:MAX_OUTPUT_CHARACTERS]}\n… {more} more characters"

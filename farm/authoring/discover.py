@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from farm.errors import UsageError
-from farm.model.patterns import glob_matches
+from farm.model.patterns import PatternError, expand_braces, glob_matches
 
 ENDINGS = (".yaml", ".yml", ".jsonl")
 NEVER_ENTERED = frozenset({".git", "node_modules", "target", ".venv", "__pycache__", ".farm"})
@@ -24,7 +24,7 @@ class Candidate(NamedTuple):
 def discover(paths: Sequence[Path], pattern: str | None = None, *, recursive: bool = True) -> list[Candidate]:
     """Find the candidates: files as they are named, directories searched; each file once, in order."""
     found: dict[Path, Candidate] = {}
-    patterns = None if pattern is None else expand_braces(pattern)
+    patterns = None if pattern is None else _written_out(pattern)
     for path in paths:
         absolute = path.resolve()
         if absolute.is_dir():
@@ -37,19 +37,11 @@ def discover(paths: Sequence[Path], pattern: str | None = None, *, recursive: bo
     return list(found.values())
 
 
-def expand_braces(pattern: str) -> list[str]:
-    """Write out the `{a,b}` of a pattern."""
-    close = pattern.find("}")
-    open_ = pattern.rfind("{", 0, close)
-    if close < 0 or open_ < 0:
-        return [pattern]
-    choices = pattern[open_ + 1 : close].split(",")
-    written: list[str] = []
-    for choice in choices:
-        written += expand_braces(f"{pattern[:open_]}{choice}{pattern[close + 1 :]}")
-        if len(written) > 1000:
-            raise UsageError("--pattern has too many alternatives")
-    return written
+def _written_out(pattern: str) -> list[str]:
+    try:
+        return expand_braces(pattern)
+    except PatternError as error:
+        raise UsageError(f"--pattern has {error}") from None
 
 
 def _search(directory: Path, patterns: list[str] | None, *, recursive: bool) -> Iterator[Path]:
@@ -85,7 +77,7 @@ def _may_be_read(entry: os.DirEntry[str]) -> bool:
 
 def is_wanted(relative: str, pattern: str) -> bool:
     """Say whether a search with a pattern would give a file of a directory."""
-    return _wanted(relative, relative.rpartition("/")[2], expand_braces(pattern))
+    return _wanted(relative, relative.rpartition("/")[2], _written_out(pattern))
 
 
 def _wanted(relative: str, name: str, patterns: list[str] | None) -> bool:

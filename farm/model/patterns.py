@@ -14,8 +14,10 @@ from farm.errors import FarmError
 
 
 class PatternError(FarmError):
-    """A regular expression that RE2 does not accept."""
+    """A pattern that can't be used: RE2 does not accept it, or its braces stand for too many."""
 
+
+_MAX_ALTERNATIVES = 1000
 
 # What a glob's `*` and `?` stand for: in a value, in a path.
 ANY_CHARACTER = "."
@@ -94,6 +96,37 @@ def glob_matches(pattern: str, text: str) -> bool:
 def path_glob_matches(pattern: str, path: str) -> bool:
     """Say whether a relative path is this path (`app/[id]/page.tsx`) or a match of this glob."""
     return path == pattern or bool(compile_path_glob(pattern).fullmatch(_encodable(path)))
+
+
+def path_glob_may_match_below(pattern: str, directory: str) -> bool:
+    """Say whether anything below a relative directory can be a match of a path glob."""
+    segments, names = pattern.split("/"), directory.split("/")
+    if "**" in segments:
+        parents = segments[: segments.index("**")]
+        names = names[: len(parents)]
+    else:
+        parents = segments[:-1]
+    depth = len(names)
+    return depth <= len(parents) and path_glob_matches("/".join(parents[:depth]), "/".join(names))
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Write out the `{a,b}` of a pattern; raise PatternError if that gives too many."""
+    written: list[str] = []
+    waiting = [pattern]
+    while waiting:
+        current = waiting.pop()
+        close = current.find("}")
+        open_ = current.rfind("{", 0, close)
+        if close < 0 or open_ < 0:
+            written.append(current)
+            continue
+        choices = current[open_ + 1 : close].split(",")
+        # Before they are written out: an agent's pattern may be a megabyte of commas.
+        if len(written) + len(waiting) + len(choices) > _MAX_ALTERNATIVES:
+            raise PatternError(f"too many alternatives: its braces stand for more than {_MAX_ALTERNATIVES}")
+        waiting += [f"{current[:open_]}{choice}{current[close + 1 :]}" for choice in reversed(choices)]
+    return written
 
 
 def regex_found(pattern: str, text: str) -> bool:

@@ -29,9 +29,16 @@ class _FileState:
         return (self.kind, self.executable, self.content) == (other.kind, other.executable, other.content)
 
 
+# What is there and can't be looked at: its path is too long, say.
+_UNSEEN = _FileState(0, executable=False, stamp=(0, 0, 0, 0), content=b"")
+
+
 @dataclass(frozen=True)
 class Snapshot:
-    """The files of a directory at one moment. Links are not followed; git's own files are left out."""
+    """The files of a directory at one moment. Links are not followed; git's own files are left out.
+
+    A name with a slash at its end is a directory of which nobody can tell what is in it.
+    """
 
     files: dict[str, _FileState]
     taken_at_ns: int
@@ -54,11 +61,12 @@ class Snapshot:
             if before is None or not before.same_as(state):
                 yield name
 
-    def _state_of(self, name: str, path: str, status: os.stat_result) -> _FileState:
+    def _state_of(self, name: str, path: str, status: os.stat_result | None) -> _FileState:
         before = self.files.get(name)
-        settled = status.st_ctime_ns < self.taken_at_ns - _CLOCK_GRANULARITY_NS
-        if before and settled and before.stamp == _stamp(status):
-            return before
+        if before and status:
+            settled = status.st_ctime_ns < self.taken_at_ns - _CLOCK_GRANULARITY_NS
+            if settled and before.stamp == _stamp(status):
+                return before
         return _read_state(path, status)
 
 
@@ -69,26 +77,40 @@ def take_snapshot(directory: Path) -> Snapshot:
     return Snapshot(files, taken_at_ns)
 
 
-def _scan(directory: Path) -> Iterator[tuple[str, str, os.stat_result]]:
-    """Give every file's relative name, path and status."""
+def _scan(directory: Path) -> Iterator[tuple[str, str, os.stat_result | None]]:
+    """Give every file's relative name, path and status; without a status what can't be looked at."""
     waiting = [str(directory)]
     while waiting:
         current = waiting.pop()
         try:
             entries = _list_directory(current)
-        except OSError:  # too long a path, or not ours to open: what is in it can't be told
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:  # too long a path, or not ours to open
+            yield f"{os.path.relpath(current, directory)}/", current, None
             continue
         for entry in entries:
+            if entry.name == ".git":
+                continue
             try:
                 status = entry.stat(follow_symlinks=False)
-            except OSError:
+            except FileNotFoundError:
                 continue
-            if entry.name == ".git":
+            except OSError:
+                name = os.path.relpath(entry.path, directory)
+                yield f"{name}/" if _is_directory(entry) else name, entry.path, None
                 continue
             if stat.S_ISDIR(status.st_mode):
                 waiting.append(entry.path)
             else:
                 yield os.path.relpath(entry.path, directory), entry.path, status
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False
 
 
 def _list_directory(path: str) -> list[os.DirEntry[str]]:
@@ -99,7 +121,9 @@ def _list_directory(path: str) -> list[os.DirEntry[str]]:
         return list(entries)
 
 
-def _read_state(path: str, status: os.stat_result) -> _FileState:
+def _read_state(path: str, status: os.stat_result | None) -> _FileState:
+    if status is None:
+        return _UNSEEN
     kind = stat.S_IFMT(status.st_mode)
     executable = stat.S_ISREG(kind) and bool(status.st_mode & stat.S_IXUSR)
     return _FileState(kind, executable, _stamp(status), _read_content(path, kind))

@@ -16,6 +16,7 @@ from typing import Literal
 
 from farm.errors import FarmError
 from farm.sessions.ignore_files import IgnoreFiles
+from farm.sessions.walking import walk
 
 FARM_IGNORE = ".farmignore"
 
@@ -49,10 +50,8 @@ def copy_tree(source: Path, target: Path, *, exclude: Collection[Path] = ()) -> 
     made: set[Path] = {target}
     for entry in list_tree(source, exclude=exclude):
         copy = target / entry.path
-        if copy.parent not in made:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            made.add(copy.parent)
         try:
+            _make_directories(copy.parent, made)
             _copy_entry(entry, copy)
         except FileNotFoundError:  # deleted since we listed it
             continue
@@ -136,6 +135,17 @@ def _look_at_link(relative: Path, source: Path, status: os.stat_result, excluded
     )
 
 
+def _make_directories(directory: Path, made: set[Path]) -> None:
+    # Not mkdir(parents=True): it calls itself for every level.
+    missing = []
+    while directory not in made:
+        missing.append(directory)
+        made.add(directory)
+        directory = directory.parent
+    for inner in reversed(missing):
+        inner.mkdir(exist_ok=True)
+
+
 def _copy_entry(entry: TreeEntry, copy: Path) -> None:
     if entry.kind == "link":
         copy.symlink_to(entry.link_target)
@@ -203,17 +213,15 @@ def _walk(source: Path) -> Iterator[Path]:
     def is_ignored(path: Path, *, is_directory: bool) -> bool:
         return any(files.ignores(path, is_directory=is_directory) for files in ignore_files)
 
-    for directory, subdirectories, names in os.walk(source, onerror=refuse):
-        here = Path(directory).relative_to(source)
-        links = [name for name in subdirectories if Path(directory, name).is_symlink()]
-        files = [name for name in (*names, *links) if not is_ignored(here / name, is_directory=False)]
-        subdirectories[:] = [
+    for listing in walk(source, refuse):
+        here = Path(listing.path)
+        names = (*listing.files, *listing.links)
+        files = [name for name in names if not is_ignored(here / name, is_directory=False)]
+        listing.subdirectories[:] = [
             name
-            for name in subdirectories
-            if name not in _NOT_COPIED_WITHOUT_GIT
-            and name not in links
-            and not is_ignored(here / name, is_directory=True)
+            for name in listing.subdirectories
+            if name not in _NOT_COPIED_WITHOUT_GIT and not is_ignored(here / name, is_directory=True)
         ]
         yield from (here / name for name in files)
-        if not subdirectories and not files and here.parts:
+        if not listing.subdirectories and not files and here.parts:
             yield here

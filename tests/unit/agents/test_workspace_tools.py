@@ -1,6 +1,7 @@
 import os
 import threading
 import time
+import tracemalloc
 
 import pytest
 
@@ -12,6 +13,7 @@ from farm.agents.workspace_tools import (
     run_workspace_tool,
 )
 from farm.errors import SessionError
+from tests.unit.sessions.deep_trees import TOO_DEEP_TO_CALL_ITSELF, dig, dig_out_of_reach
 
 
 @pytest.fixture
@@ -117,10 +119,17 @@ def tree(directory):
         ("[ab].*", ["a.py", "b.txt"]),
         ("[!ab].py", ["sub/c.py", "sub/deep/d.py"]),
         ("?.txt", ["b.txt"]),
+        ("sub[+-9]c.py", []),  # the range spans the slash
+        ("[z-a].py", []),
+        ("s**b/*.py", ["sub/c.py"]),
+        ("sub/{c,deep/d}.py", ["sub/c.py", "sub/deep/d.py"]),
+        ("{a,b.{txt,md}}*", ["a.py", "b.txt"]),
+        ("{a.py", []),
     ],
 )
 def test_glob_finds_files_by_name(use, tree, pattern, names):
-    assert use("Glob", pattern=pattern).output.split("\n") == [str(tree / name) for name in names]
+    found = "\n".join(str(tree / name) for name in names)
+    assert use("Glob", pattern=pattern).output == (found or "No files found")
 
 
 def test_glob_searches_below_a_path_and_says_when_it_finds_nothing(use, tree):
@@ -164,6 +173,52 @@ def test_grep_looks_no_further_than_it_can_show(use, directory):
 
     assert len(use("Grep", pattern="a", output_mode="content").output) < 2 * MAX_OUTPUT_CHARACTERS
     assert use("Grep", pattern="a", output_mode="content", head_limit=2).output.count("\n") == 1
+
+
+def test_grep_shortens_long_lines(use, directory):
+    (directory / "a").write_text("x" * 2005 + "\nxy\n")
+    shown = f"{directory}/a:1:{'x' * 2000}… 5 more characters\n{directory}/a:2:xy"
+
+    assert use("Grep", pattern="x", output_mode="content").output == shown
+
+
+def test_grep_of_many_long_lines_keeps_no_more_of_them_than_it_can_show(use, directory):
+    (directory / "0").write_bytes(b"x" * 4 * 2**20)
+    for number in range(1, 40):
+        os.link(directory / "0", directory / str(number))
+    tracemalloc.start()
+    output = use("Grep", pattern="x", output_mode="content").output
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert output.endswith("\n… and more")
+    assert len(output) < MAX_OUTPUT_CHARACTERS + 20
+    assert peak_bytes < 40 * 2**20
+
+
+def test_a_long_list_of_lines_is_cut_where_its_last_does_not_fit(use, directory):
+    (directory / "a").write_text("\n".join(["x" * 99] * 400))
+    output = use("Read", file_path="a").output
+
+    assert output.endswith("\n… and more")
+    assert len(output) < MAX_OUTPUT_CHARACTERS + 20
+    (directory / "a").write_text("x" * (MAX_OUTPUT_CHARACTERS - 2))
+    assert use("Read", file_path="a").output == "1\t" + "x" * (MAX_OUTPUT_CHARACTERS - 2)
+
+
+def test_searches_go_into_directories_however_deep(use, directory):
+    bottom = dig(directory, TOO_DEEP_TO_CALL_ITSELF)
+
+    assert use("Glob", pattern="bottom.*").output == str(directory / bottom)
+    assert use("Grep", pattern="deep").output == str(directory / bottom)
+
+
+def test_searches_pass_over_what_no_path_reaches(use, directory):
+    (directory / "a").write_text("deep")
+    dig_out_of_reach(directory)
+
+    assert use("Glob", pattern="**").output == str(directory / "a")
+    assert use("Grep", pattern="deep").output == str(directory / "a")
 
 
 def test_grep_skips_pipes_and_binary_files(use, directory):
@@ -231,7 +286,9 @@ def test_searches_do_not_follow_links_out_of_the_workspace(use, workspace):
         ("Bash", {"command": "a\0b"}),
         ("Bash", {"command": "true", "timeout": -5}),
         ("Glob", {"pattern": "/etc/*"}),
-        ("Glob", {"pattern": "[z-a]"}),
+        ("Glob", {"pattern": "{a,b}" * 40}),
+        ("Glob", {"pattern": "{a,b}" * 9 + "*a" * 100}),
+        ("Glob", {"pattern": "a" * 20_000}),
         ("Grep", {"pattern": "("}),
         ("Grep", {"pattern": "x", "output_mode": "poem"}),
         ("Grep", {"pattern": "x", "path": "missing"}),
@@ -245,6 +302,70 @@ def test_what_a_tool_can_not_do_is_an_answer_and_no_exception(use, directory, to
 
     assert result.is_error
     assert result.output
+
+
+@pytest.mark.parametrize("error", [RecursionError("too deep"), MemoryError()])
+def test_a_tool_that_runs_out_of_stack_or_memory_answers_with_an_error(use, monkeypatch, error):
+    def run_out(use: ToolUse) -> ToolResult:
+        raise error
+
+    monkeypatch.setitem(WORKSPACE_TOOLS, "Read", (run_out, frozenset()))
+
+    assert use("Read") == ToolResult(f"Read failed: {str(error) or 'MemoryError'}", is_error=True)
+
+
+def test_no_file_is_written_that_is_larger_than_what_can_be_read(use, directory):
+    half, limit = 5 * 2**20, 10 * 2**20
+    (directory / "a").write_bytes(b"x" * half)
+
+    assert not use("Write", file_path="limit", content="x" * limit).is_error
+    refused = use("Write", file_path="new/b", content="x" * (limit + 1))
+    assert (refused.is_error, f"more than {limit}" in refused.output) == (True, True)
+    assert not (directory / "new").exists()
+    tracemalloc.start()
+    refused = use("Edit", file_path="a", old_string="x", new_string="é" * 30, replace_all=True)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (refused.is_error, f"{60 * half} bytes" in refused.output) == (True, True)
+    assert peak_bytes < 40 * 2**20
+    assert (directory / "a").read_bytes() == b"x" * half
+
+
+SECRET = "sk-a-long-secret"
+
+
+@pytest.fixture
+def discreet(workspace):
+    def use(tool: str, **parameters) -> str:
+        use = ToolUse(workspace, parameters, {}, 10, redact=lambda text: text.replace(SECRET, "[KEY]"))
+        return run_workspace_tool(tool, use).output
+
+    return use
+
+
+def test_a_secret_that_lies_across_a_cut_is_taken_out_whole(discreet, directory):
+    (directory / "a").write_text("x" * (MAX_OUTPUT_CHARACTERS - 10) + SECRET)
+    (directory / "b").write_text("x" * (2000 - 8) + SECRET + "xyz")
+
+    for output in (
+        discreet("Read", file_path="a"),
+        discreet("Bash", command="cat a"),
+        discreet("Grep", pattern="x", path="b", output_mode="content"),
+    ):
+        assert "sk-" not in output
+        assert "[KEY]" in output
+    assert discreet("Bash", command="printf '%s' " + SECRET[:-1]) == SECRET[:-1]
+
+
+def test_a_secret_in_an_error_is_taken_out_too(discreet):
+    assert discreet("Read", file_path=SECRET).endswith("[KEY] does not exist")
+
+
+def test_text_without_a_utf8_form_comes_to_the_redaction_as_question_marks(workspace):
+    (workspace.directory / "a").write_bytes(b"\xff")
+    use = ToolUse(workspace, {"file_path": "a"}, {}, 10, redact=lambda text: text.encode().decode() + "!")
+
+    assert run_workspace_tool("Read", use).output == "1\t?!"
 
 
 def test_every_tool_is_a_tool_that_scripts_may_name():

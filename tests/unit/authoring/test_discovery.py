@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from farm.authoring.discover import NEVER_ENTERED, discover, expand_braces
+from farm.authoring.discover import NEVER_ENTERED, discover
 from farm.authoring.load import load_suite
 from farm.errors import InputError, Problem, UsageError
 from farm.model.suite import Suite
@@ -88,26 +88,9 @@ def test_a_pattern_does_not_concern_files_that_are_named(load: Load):
     assert ids(load({"a.yaml": TEST, "b.yaml": TEST}, "a.yaml", pattern="b*")) == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("pattern", "written_out"),
-    [
-        ("*.yaml", ["*.yaml"]),
-        ("a{b,c}d", ["abd", "acd"]),
-        ("{a,b}{c,d}", ["ac", "bc", "ad", "bd"]),
-        ("{a,}b", ["ab", "b"]),
-        ("x{a,{b,c}}y", ["xay", "xby", "xcy"]),
-        ("{a,b", ["{a,b"]),
-        ("a}b", ["a}b"]),
-    ],
-)
-def test_braces_are_written_out(pattern: str, written_out: list[str]):
-    assert sorted(set(expand_braces(pattern))) == sorted(written_out)
-
-
-@pytest.mark.parametrize("pattern", ["{a,b}" * 40, "{" + "a," * 2000 + "b}"])
-def test_braces_without_end_are_refused(pattern: str):
-    with pytest.raises(UsageError, match="too many alternatives"):
-        expand_braces(pattern)
+def test_a_pattern_with_too_many_alternatives_is_refused(load: Load):
+    with pytest.raises(UsageError, match="--pattern has too many alternatives"):
+        load({"a.yaml": TEST}, pattern="{a,b}" * 40)
 
 
 @pytest.mark.parametrize(

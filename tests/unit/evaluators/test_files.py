@@ -9,7 +9,14 @@ from pydantic import ValidationError
 
 from farm.evaluators import files
 from farm.model.verdict import Verdict
+from farm.sessions.removal import remove_tree
 from tests.unit.evaluators.builders import session, spec, verdict
+from tests.unit.sessions.deep_trees import (
+    TOO_DEEP_TO_CALL_ITSELF,
+    dig,
+    dig_out_of_reach,
+    dig_to_the_limit,
+)
 
 OUTSIDE = ["/etc/passwd", "../secret.txt", "src/../../secret.txt", "..", "a\0b", "."]
 
@@ -30,6 +37,13 @@ def workspace(tmp_path):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     return root
+
+
+@pytest.fixture
+def deep_workspace(workspace):
+    """A workspace that is removed even where pytest could not."""
+    yield workspace
+    remove_tree(workspace)
 
 
 def exists(workspace: Path, path: str, **fields: Any) -> Verdict:
@@ -182,6 +196,37 @@ def test_a_directory_that_cannot_be_listed_is_errored_where_a_glob_must_look(wor
     assert contains(workspace, "src/app.py", value="zzz", negate=True).outcome == "passed"
 
 
+def test_a_glob_looks_into_directories_however_deep(deep_workspace):
+    dig(deep_workspace, TOO_DEEP_TO_CALL_ITSELF, text="TODO: hide")
+    assert exists(deep_workspace, "**/nope").outcome == "failed"
+    assert exists(deep_workspace, "**/bottom.*", negate=True).outcome == "failed"
+    assert contains(deep_workspace, "d/**", value="TODO").outcome == "passed"
+    assert contains(deep_workspace, "**", value="zzz").outcome == "failed"
+
+
+@pytest.mark.parametrize("make", [dig_out_of_reach, dig_to_the_limit])
+def test_what_no_path_reaches_is_errored_only_where_the_verdict_depends_on_it(deep_workspace, make):
+    make(deep_workspace, file="hidden.py")
+    for negate in (False, True):
+        found = exists(deep_workspace, "**/hidden.*", negate=negate)
+        assert (found.outcome, "File name too long" in str(found.reasoning)) == ("errored", True)
+        assert contains(deep_workspace, "**/*.py", value="zzz", negate=negate).outcome == "errored"
+    # Found elsewhere already.
+    assert exists(deep_workspace, "**/app.py").outcome == "passed"
+    assert contains(deep_workspace, "**/*.py", value="hello", negate=True).outcome == "failed"
+    # Never looked for there.
+    assert exists(deep_workspace, "src/*.ts").outcome == "failed"
+    assert contains(deep_workspace, "src/**", value="zzz").outcome == "failed"
+
+
+def test_a_chain_of_links_that_the_system_does_not_follow_is_no_file(workspace):
+    for number in range(1500):
+        (workspace / f"link{number}").symlink_to(f"link{number + 1}")
+    (workspace / "link1500").symlink_to("README.md")
+    assert exists(workspace, "link0").outcome == "failed"
+    assert exists(workspace, "link*", negate=True).outcome == "failed"
+
+
 def test_a_workspace_that_is_gone_is_errored(tmp_path):
     for path in ("a", "*"):
         assert exists(tmp_path / "gone", path, negate=True).outcome == "errored"
@@ -213,6 +258,24 @@ CHANGES = {"added": ["src/new.py"], "modified": ["README.md", "src/app.py"], "de
 def test_the_right_files_changed(fields, outcome):
     found = verdict(session(workspace_changes=CHANGES), type="files_changed", **fields)
     assert (found.outcome, found.score) == (outcome, float(outcome == "passed"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({"forbid": "**/*.lock"}, "errored"),
+        ({"forbid": "deep/**"}, "errored"),
+        ({"expect": "deep/*/*/x"}, "errored"),
+        ({"only": ["src/**", "deep/*"]}, "errored"),
+        ({"only": ["src/**", "deep/**"]}, "passed"),
+        ({"expect": "src/*.py", "forbid": "tests/**"}, "passed"),
+        ({"expect": "docs/**", "forbid": "deep/**"}, "failed"),  # whatever is there, this is missing
+        ({"only": "deep/**"}, "failed"),
+    ],
+)
+def test_changes_that_nobody_could_look_at_are_errored_where_the_verdict_depends_on_them(fields, outcome):
+    context = session(workspace_changes={"added": ["src/new.py", "deep/down/"]})
+    assert verdict(context, type="files_changed", **fields).outcome == outcome
 
 
 def test_misses_name_the_files_that_changed():

@@ -11,9 +11,11 @@ from farm.evaluators.field_accuracy import _json_blocks
 from farm.model.patterns import (
     PatternError,
     compile_regex,
+    expand_braces,
     glob_matches,
     parameter_matches,
     path_glob_matches,
+    path_glob_may_match_below,
     regex_found,
     same_json,
     text_of,
@@ -109,6 +111,70 @@ def test_a_path_glob_agrees_with_its_definition(segments, path):
 )
 def test_a_path_glob_stays_within_a_segment_but_for_two_stars(pattern, path, matches):
     assert path_glob_matches(pattern, path) is matches
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(SEGMENTS, min_size=1, max_size=4), PATHS)
+def test_where_a_path_glob_matches_it_may_match_below_every_directory_above(segments, path):
+    pattern = "/".join(segments)
+    names = path.split("/")
+    above = ["/".join(names[:depth]) for depth in range(1, len(names))]
+    if path_glob_matches(pattern, path):
+        assert all(path_glob_may_match_below(pattern, directory) for directory in above)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "directory", "may"),
+    [
+        ("*.py", "a", False),
+        ("*/*.py", "a", True),
+        ("*/*.py", "a/b", False),
+        ("src/*.py", "docs", False),
+        ("src/**/x.py", "src", True),
+        ("src/**/x.py", "src/a/b/c", True),
+        ("src/**/x.py", "docs/a/b/c", False),
+        ("src/a/**", "src", True),
+        ("**", "a/b/c", True),
+        ("a**/b", "a1", True),
+        ("a**/b", "a1/c", False),
+        ("app/[id]/x", "app/[id]", True),
+    ],
+)
+def test_a_path_glob_can_match_only_below_some_directories(pattern, directory, may):
+    assert path_glob_may_match_below(pattern, directory) is may
+
+
+@pytest.mark.parametrize(
+    ("pattern", "written_out"),
+    [
+        ("*.yaml", ["*.yaml"]),
+        ("a{b,c}d", ["abd", "acd"]),
+        ("{a,b}{c,d}", ["ac", "bc", "ad", "bd"]),
+        ("{a,}b", ["ab", "b"]),
+        ("x{a,{b,c}}y", ["xay", "xby", "xcy"]),
+        ("{a,b", ["{a,b"]),
+        ("a}b", ["a}b"]),
+    ],
+)
+def test_braces_are_written_out(pattern, written_out):
+    assert sorted(set(expand_braces(pattern))) == sorted(written_out)
+
+
+def test_braces_may_be_many_as_long_as_what_they_stand_for_is_not():
+    assert expand_braces("{a}" * 2000) == ["a" * 2000]
+
+
+@pytest.mark.parametrize("pattern", ["{a,b}" * 40, "{" + "a," * 2000 + "b}"])
+def test_braces_without_end_are_refused(pattern):
+    with pytest.raises(PatternError, match="too many alternatives"):
+        expand_braces(pattern)
+
+
+def test_braces_without_end_are_refused_before_they_are_written_out():
+    started = time.thread_time()
+    with pytest.raises(PatternError, match="too many alternatives"):
+        expand_braces("{" + "," * 2**20 + "}" + "x" * 2**20)
+    assert time.thread_time() - started < 1
 
 
 def cpu_seconds(work: Callable[[int], object], size: int) -> float:

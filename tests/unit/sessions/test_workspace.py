@@ -9,7 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from farm.errors import FarmError, UsageError
+from farm.sessions.removal import remove_tree
 from farm.sessions.workspace import open_workspace
+from tests.unit.sessions.deep_trees import (
+    TOO_DEEP_TO_CALL_ITSELF,
+    dig,
+    dig_out_of_reach,
+    dig_to_the_limit,
+)
 from tests.unit.sessions.trees import git, write
 
 
@@ -50,6 +57,25 @@ def test_without_git_the_usual_litter_stays_behind(source):
     with open_workspace(source) as workspace:
         assert files_of(workspace.directory) == {"a", ".git.txt", "sub/b"}
         assert (workspace.directory / "empty").is_dir()
+
+
+@pytest.fixture
+def deep_source(source):
+    """A source that is removed even where pytest could not."""
+    yield source
+    remove_tree(source)
+
+
+def test_a_source_is_copied_however_deep_it_is(deep_source):
+    bottom = dig(deep_source, TOO_DEEP_TO_CALL_ITSELF)
+    with open_workspace(deep_source) as workspace:
+        assert (workspace.directory / bottom).read_text() == "deep"
+
+
+def test_a_source_too_deep_to_name_is_refused_and_not_copied_in_part(deep_source):
+    dig_out_of_reach(deep_source)
+    with pytest.raises(FarmError, match=r"can't copy .* File name too long"), open_workspace(deep_source):
+        pass
 
 
 def test_with_git_exactly_what_git_ignores_stays_behind(source):
@@ -360,6 +386,22 @@ def test_a_directory_that_was_made_unreadable_is_not_taken_for_deleted(source):
 
     assert changes.modified == ("dir/edited",)
     assert changes.deleted == ()
+
+
+def test_what_is_too_deep_to_look_at_is_a_change_all_the_same():
+    with open_workspace() as workspace:
+        dig_out_of_reach(workspace.directory)
+        (change,) = workspace.changes().added
+        assert set(change) == {"d", "/"}
+        assert change.endswith("/")  # a directory, and what is in it nobody knows
+        workspace.remember_files()
+        assert workspace.changes().paths == ()
+
+
+def test_a_file_whose_path_alone_is_too_long_is_a_change_by_its_name():
+    with open_workspace() as workspace:
+        bottom = dig_to_the_limit(workspace.directory, file="secret.lock")
+        assert workspace.changes().added == (bottom,)
 
 
 def test_a_deleted_workspace_has_lost_all_its_files(source):
