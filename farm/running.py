@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from farm.agents.base import Session, ignore_tool_call
-from farm.agents.redaction import redaction_of
+from farm.agents.redaction import Redaction, redaction_of
 from farm.agents.registry import AGENTS
-from farm.errors import FarmError, SessionError, UsageError
+from farm.errors import FarmError, SessionError
 from farm.evaluators.base import EvaluationContext
 from farm.evaluators.registry import judge
-from farm.judging import Judges, JudgeTurn, at_any_time, questions_of
+from farm.judging import Judges, JudgeTurn, at_any_time
 from farm.model.agent import AgentBase, Isolation
 from farm.model.job import JudgePlan
 from farm.model.messages import ToolCall
@@ -24,15 +24,12 @@ from farm.model.report import TrialError, TrialReport
 from farm.model.suite import Case
 from farm.model.transcript import LogName, Transcript
 from farm.model.verdict import Outcome, Verdict, mean_score, outcome_of
+from farm.sessions.owned_directory import remove_directory
 from farm.sessions.process import check_not_stopped, run_process
 from farm.sessions.sandbox import Sandbox, choose_sandbox
 from farm.sessions.trial_directories import TrialDirectories
 from farm.sessions.workspace import Workspace, WorkspaceSource, open_workspace
 from farm.sessions.workspace_diff import Original
-from farm.settings import DEFAULT_JUDGE_TIMEOUT_SECONDS, Settings
-
-# Who judges the cases of agents that ask no model, where nobody is named.
-_DEFAULT_JUDGE = "anthropic"
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +80,9 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     error: TrialError | None = None
     retry_after_seconds: float | None = None
     spent: dict[str, object] = {}  # by a session that failed
-    kept: Path | None = None
+    root: Path | None = None
+    is_kept = False
+    warnings: list[str] = []
     logs: dict[LogName, bytes] = {}
     redaction = redaction_of(plan.spec, plan.case)
 
@@ -99,7 +98,9 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     )
 
     def keep() -> bool:
-        return plan.keep(outcome)
+        nonlocal is_kept
+        is_kept = root is not None and plan.keep(outcome) and _take_secrets_out(root, redaction, warnings)
+        return is_kept
 
     # A recorded session needs no copy of the workspace: it worked in another, long ago.
     source = plan.workspace if AGENTS[plan.spec.kind].acts else None
@@ -107,7 +108,7 @@ def run_trial(plan: TrialPlan) -> TrialResult:
         with open_workspace(
             source, exclude=plan.exclude, keep=keep, directories=plan.directories
         ) as workspace:
-            kept = workspace.root
+            root = workspace.root
             sandbox = _choose_sandbox(plan, workspace)
             if AGENTS[plan.spec.kind].acts:
                 _set_up(plan, workspace, sandbox)
@@ -124,7 +125,13 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     except Exception as bug:  # noqa: BLE001
         # One case's bad luck (a full disk, a bug of ours) must not cost the others their results.
         _log.exception("trial %s of %s", plan.trial, plan.case.id)
-        error = TrialError(kind="internal_error", message=f"{type(bug).__name__}: {bug}", retryable=True)
+        told = f"{type(bug).__name__}: {bug}"
+        if root is not None and verdicts:  # it is decided: there was only the directory left to put away
+            is_kept = False
+            remove_directory(root)
+            warnings.append(f"the trial's directory could not be put away: {told}")
+        else:
+            error = TrialError(kind="internal_error", message=told, retryable=True)
     report = TrialReport(
         trial=plan.trial,
         attempt=plan.attempt,
@@ -136,49 +143,22 @@ def run_trial(plan: TrialPlan) -> TrialResult:
         **(_figures(transcript) or spent),
         **judges.costs.figures(),
     )
-    if kept is not None and keep():
-        redaction.of_files(kept)  # the agent's own logs, too
+    report = report.model_copy(update={"warnings": (*report.warnings, *warnings)})
     return TrialResult(
-        redaction.of_model(report), transcript, logs, kept if keep() else None, retry_after_seconds
+        redaction.of_model(report), transcript, logs, root if is_kept else None, retry_after_seconds
     )
 
 
-def resolve_isolation(case: Case | None, spec: AgentBase, settings: Settings) -> tuple[Isolation, bool]:
-    """Say what keeps sessions apart, and whether they have a network: case, agent, farm.yaml.
-
-    Without a case it is a judge's session that is meant.
-    """
-    networks = (case.network if case else None, spec.network, settings.network)
-    network = next(network for network in networks if network is not None)
-    said = (case and case.isolation) or spec.isolation or settings.isolation
-    # To have no network takes a sandbox, whether or not the agent would have had one.
-    return said or (spec.default_isolation if network else "auto"), network
-
-
-def resolve_judges(
-    case: Case, agent: str, spec: AgentBase, model: str | None, settings: Settings
-) -> dict[str, JudgePlan]:
-    """Say whom LLM evaluators ask: whom they name, else farm.yaml's judge, else the case's own agent."""
-    judges = {}
-    for named in sorted({question.agent or "" for question in questions_of(case.evaluators)}):
-        own = agent if spec.asks_model else _DEFAULT_JUDGE
-        name = named or settings.judge.agent or own
-        judge_spec = spec if name == agent else settings.agent_spec(name)
-        if judge_spec is None:
-            raise UsageError(settings.explain_agent(name))
-        own_model = judge_spec.model or (model if name == agent else None) or settings.model
-        isolation, network = resolve_isolation(None, judge_spec, settings)
-        judges[named] = JudgePlan(
-            agent=name,
-            spec=judge_spec,
-            model=own_model if named else settings.judge.model or own_model,
-            timeout_seconds=settings.judge.timeout_seconds
-            or judge_spec.timeout_seconds
-            or DEFAULT_JUDGE_TIMEOUT_SECONDS,
-            isolation=isolation,
-            network=network,
-        )
-    return judges
+def _take_secrets_out(root: Path, redaction: Redaction, warnings: list[str]) -> bool:
+    """Make a trial's directory fit to be kept; if that fails, a warning says why, and it must not stay."""
+    try:
+        redaction.of_files(root)  # the agent's own logs, too
+    except Exception as failure:  # noqa: BLE001
+        # Whatever an agent did to its directory: the trial has its outcome, and has been paid for.
+        _log.warning("the secrets can't be taken out of %s: %s", root, type(failure).__name__)
+        warnings.append(f"the trial's directory was not kept: secrets may be left in it: {failure}")
+        return False
+    return True
 
 
 def _hidden(plan: TrialPlan) -> tuple[Path, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from farm.agents.base import Session
 from farm.errors import InputError, Problem, SessionError
-from farm.model.agent import SCRIPTED_API, AgentBase, AnthropicSpec, ClaudeSpec
+from farm.model.agent import SCRIPTED_API, AgentBase, AnthropicSpec, scripted_api
 
 if TYPE_CHECKING:
     from farm.testing import Scenario
@@ -25,9 +25,8 @@ _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_
 
 def scenario_file(spec: AgentBase) -> str | None:
     """Name the file of an agent's scenarios, relative to farm.yaml; None if it asks a real API."""
-    if not isinstance(spec, ClaudeSpec | AnthropicSpec) or spec.api is None:
-        return None
-    return spec.api.removeprefix(SCRIPTED_API)
+    api = scripted_api(spec)
+    return None if api is None else api.removeprefix(SCRIPTED_API)
 
 
 def read_scenarios(path: Path) -> dict[str, Scenario]:

@@ -17,7 +17,7 @@ from farm.model.suite import Case
 from farm.model.transcript import Transcript
 from farm.model.verdict import Verdict, mean_score, outcome_of
 from farm.reporting.terminal import results_line, safe, verdict_lines
-from farm.running import resolve_judges
+from farm.resolving import resolve_judges
 from farm.settings import Settings, load_settings
 
 

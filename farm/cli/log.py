@@ -16,7 +16,8 @@ from farm.model.transcript import Transcript
 from farm.reporting.session_text import session_lines
 from farm.reporting.skeleton import skeleton_of
 from farm.reporting.terminal import safe, tool_call_line
-from farm.running import TrialPlan, resolve_isolation, run_trial
+from farm.resolving import resolve_isolation
+from farm.running import TrialPlan, run_trial
 from farm.sessions.trial_directories import PARTS, TrialDirectories
 from farm.settings import Settings, find_root, load_settings
 

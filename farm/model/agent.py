@@ -152,6 +152,11 @@ class AnthropicSpec(AgentBase):
     max_retries: Annotated[Count, Field(le=20)] = 2  # of one request
 
 
+def scripted_api(spec: AgentBase) -> str | None:
+    """Give the scripted API that an agent asks, as it is written; None if it asks a real one."""
+    return spec.api if isinstance(spec, ClaudeSpec | AnthropicSpec) else None
+
+
 class CommandSpec(AgentBase):
     """Any program, by a template."""
 

@@ -8,7 +8,7 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -233,11 +233,15 @@ def _run(plan: CasePlan, lease: Lease, place: WorkPlace) -> TrialResult:
         with suppress(FarmError):  # it is for those who watch; the session goes on without them
             place.broker.tell(claim.job.run_id, f"{claim.job.case_id}: {lease.note}")
 
-    try:
-        _check_store(plan, place)
-        if not place.broker.is_embedded:
-            check_secrets([plan.spec, *(judge.spec for judge in plan.judges.values())], place.name)
-        with _shipped_files(_files_of(plan, claim.job.trial), place) as files:
+    with ExitStack() as stack:
+        try:
+            _check_store(plan, place)
+            if not place.broker.is_embedded:
+                check_secrets([plan.spec, *(judge.spec for judge in plan.judges.values())], place.name)
+            files = stack.enter_context(_shipped_files(_files_of(plan, claim.job.trial), place))
+        except (FarmError, OSError) as failure:
+            result = TrialResult(_could_not_start(lease, failure))
+        else:
             result = run_trial(
                 TrialPlan(
                     case=plan.case,
@@ -261,8 +265,6 @@ def _run(plan: CasePlan, lease: Lease, place: WorkPlace) -> TrialResult:
                     judge_turn=partial(judge_at_service, lease=lease, ledger=place.broker.ledger),
                 )
             )
-    except (FarmError, OSError) as failure:
-        result = TrialResult(_could_not_start(lease, failure))
     update: dict[str, object] = {
         "worker": place.name,
         "earlier_errors": earlier_errors(claim, place.broker.signer),

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from farm.agents.registry import AGENTS
-from farm.agents.scripted_api import choose_scenario, read_scenarios, scenario_file
 from farm.errors import InputError, Problem, UsageError
 from farm.judging import questions_of
-from farm.model.agent import SCRIPTED_API, AgentBase
+from farm.model.agent import AgentBase
 from farm.model.job import CasePlan, JudgePlan, Keep, ShippedFile
 from farm.model.suite import Case, Suite
 from farm.queue.blobs import CHUNK_BYTES, put_bytes
 from farm.queue.broker import Broker
-from farm.running import resolve_isolation, resolve_judges
+from farm.resolving import ScriptedApis, resolve_isolation, resolve_judges
 from farm.sessions.bundle import build_bundle
 from farm.sessions.owned_directory import make_directory, remove_directory
 from farm.settings import Settings
-
-if TYPE_CHECKING:
-    from farm.testing import Scenario
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class Planner:
         self._root = Path(suite.root)
         self._bundles: dict[Path, str] = {}
         self._files: dict[Path, ShippedFile] = {}
-        self._scripts: dict[Path, dict[str, Scenario]] = {}
+        self._scripted = ScriptedApis(self._root)
 
     def plan(self, case: Case) -> CasePlan:
         """Decide everything about a case."""
@@ -65,7 +60,8 @@ class Planner:
         skipped = case.skip is not None
         isolation, network = resolve_isolation(case, spec, settings)
         judges = {} if skipped else resolve_judges(case, agent, spec, model, settings)
-        plans = [(spec, network), *((judge.spec, judge.network) for judge in judges.values())]
+        sessions = [(spec, network), *((judge.spec, judge.network) for judge in judges.values())]
+        scenarios = () if skipped else self._scripted.files_of(case, sessions)
         limited = {agent, spec.kind, model, *judge_names(case, judges)}
         return CasePlan(
             case=case,
@@ -74,7 +70,10 @@ class Planner:
             model=model,
             timeout_seconds=own_timeout or settings.timeout_seconds,
             bundle=self._bundle(case) if AGENTS[spec.kind].acts and not skipped else None,
-            files={} if skipped else {**dict(self._ship_files(case)), **self._scenarios(plans, case)},
+            files={
+                **({} if skipped else dict(self._ship_files(case))),
+                **{name: self._ship(self._root / name) for name in scenarios},
+            },
             isolation=isolation,
             network=network,
             judges=judges,
@@ -125,22 +124,6 @@ class Planner:
                 except OSError as error:
                     problem = f'file "{name}" can\'t be read: {error.strerror}'
                     raise InputError([Problem(case.file, case.line, 1, problem)]) from None
-
-    def _scenarios(self, plans: Iterable[tuple[AgentBase, bool]], case: Case) -> dict[str, ShippedFile]:
-        """Ship what scripted APIs play to a case's sessions, once it is sure that they can."""
-        shipped = {}
-        for spec, network in plans:
-            if (name := scenario_file(spec)) is None:
-                continue
-            if spec.kind == "claude" and not network:
-                told = f"`network: false` cuts a session off from `api: {SCRIPTED_API}{name}`, too"
-                raise InputError([Problem(case.file, case.line, 1, told)])
-            path = self._root / name
-            if path not in self._scripts:
-                self._scripts[path] = read_scenarios(path)
-            choose_scenario(self._scripts[path], case.id, os.path.relpath(path))
-            shipped[name] = self._ship(path)
-        return shipped
 
     def _ship(self, path: Path) -> ShippedFile:
         if path not in self._files:

@@ -203,6 +203,24 @@ def test_all_problems_of_all_files_are_told_and_nothing_runs(farm, project, writ
     assert not (project / ".farm").exists()
 
 
+def test_check_tells_of_scripted_apis_what_submitting_would(farm, project, write):
+    apis = '  one: {kind: anthropic, api: "scripted:one.yaml"}\n  two: {kind: claude, api: "scripted:two.yaml"}\n'
+    write("farm.yaml", f"network: false\nagents:\n{apis}")
+    write("one.yaml", "turns: [{sy: hello}]\n")
+    write("two.yaml", "turns: [{say: hello}]\n")
+    for agent in ("one", "two"):
+        write(f"tests/{agent}.yaml", f"name: x\nprompt: hi\nagent: {agent}\nassertions: [{{tool: Read}}]\n")
+    checked = farm("check", "tests")
+    assert checked.returncode == 2, checked
+    assert checked.stderr.splitlines() == [
+        'one.yaml:1:10: unknown key "sy" in a scenario; did you mean "say"?',
+        "tests/two.yaml:1:1: `network: false` cuts a session off from `api: scripted:two.yaml`, too",
+        "farm: 2 problems in 2 files; nothing was run",
+    ]
+    submitted = farm("submit", "tests/one.yaml")
+    assert (submitted.returncode, submitted.stderr.splitlines()[0]) == (2, checked.stderr.splitlines()[0])
+
+
 def test_check_says_what_it_checked(farm, project):
     assert farm("check", "tests").stdout == "✓ 1 case in 1 file: no problems\n"
 

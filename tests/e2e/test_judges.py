@@ -13,7 +13,8 @@ import pytest
 from farm.evaluators import llm
 from farm.model.agent import AgentBase, AnthropicSpec, ClaudeSpec, ScriptedSpec
 from farm.model.report import TrialReport
-from farm.running import TrialPlan, resolve_judges, run_trial
+from farm.resolving import resolve_judges
+from farm.running import TrialPlan, run_trial
 from farm.settings import JudgeEntry, Settings
 from farm.testing import Fault, Scenario, ScriptedApi, ToolUse, Turn
 from farm.testing.scenario import Branch

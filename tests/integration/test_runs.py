@@ -6,6 +6,8 @@ import json
 import re
 import secrets
 import shutil
+import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from farm.queue.planning import RunOptions
 from farm.queue.report_directory import check_out, fetch_report
 from farm.queue.submit import new_run_id, submit_run
 from farm.reporting.json import dump_report, parse_report
+from farm.sessions.removal import remove_tree
 from farm.settings import Settings
 from tests.integration.carrying import carry_out_all
 from tests.unit.builders import case as make_case
@@ -272,6 +275,38 @@ def test_kept_directories_are_named(run):
     directory = Path(kept[0].directory)
     assert directory.is_dir()
     shutil.rmtree(directory)
+
+
+def test_a_kept_trial_with_paths_too_long_to_name_has_its_outcome_its_transcript_and_its_price(
+    run, tmp_path, tmp_path_factory, monkeypatch
+):
+    monkeypatch.setenv("HTTPS_PROXY", "http://farm:proxy-password@127.0.0.1:9")
+    place = tmp_path_factory.mktemp("kept")
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    dig = "for i in 1 2 3 4; do d=$(printf 'd/%.0s' $(seq 1100)); mkdir -p $d; cd -P $d; done"
+    answer = """printf '{"text": "bye", "cost_usd": 0.25}' > {OUTPUT_FILE}"""
+    settings = Settings(agents={"deep": CommandSpec(command=f"{answer}; {dig}; echo $HTTPS_PROXY > x")})
+    report, out = run(make_case(id="a", agent="deep"), settings=settings, keep="failed")
+
+    (trial,) = report.cases[0].trials
+    assert (trial.outcome, trial.error, trial.attempt, trial.cost_usd) == ("failed", None, 1, 0.25)
+    assert (report.engine.executions, report.totals.cost_usd) == (1, 0.25)
+    assert trial.transcript is not None
+    assert read_session(out / trial.transcript).final_text == "bye"
+    found = subprocess.run(("grep", "-rl", "proxy-password", str(place)), capture_output=True, check=False)
+    assert (found.returncode, found.stdout) == (1, b"")
+    assert remove_tree(place)  # pytest could not
+
+
+def test_what_breaks_once_a_trial_has_begun_is_not_told_as_if_it_had_not(run, monkeypatch):
+    def break_down(_plan: object) -> None:
+        raise OSError("a bug of ours")
+
+    monkeypatch.setattr(carrying, "run_trial", break_down)
+    run_id = run.submit(scripted("a"))
+    (job,) = run.place.broker.ledger.waiting(run_id)
+    with pytest.raises(OSError, match="a bug of ours"):
+        carry_out(job, run.place)
 
 
 def test_an_out_directory_holds_nothing_of_an_earlier_run(run, tmp_path):

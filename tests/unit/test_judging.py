@@ -18,7 +18,8 @@ from farm.judging import Judges, questions_of
 from farm.model.agent import AgentBase, AnthropicSpec, ClaudeSpec, CommandSpec, ReplaySpec, ScriptedSpec
 from farm.model.job import JudgePlan
 from farm.model.suite import Case
-from farm.running import TrialPlan, TrialResult, resolve_judges, run_trial
+from farm.resolving import resolve_judges
+from farm.running import TrialPlan, TrialResult, run_trial
 from farm.settings import JudgeEntry, Settings
 from tests.unit.builders import case as make_case
 

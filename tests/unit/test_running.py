@@ -1,20 +1,27 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from farm.agents import redaction
 from farm.agents.registry import AGENTS
 from farm.agents.session_files import dump_transcript
+from farm.evaluators.registry import EVALUATORS
 from farm.model.agent import ClaudeSpec, CommandSpec, ReplaySpec, ScriptedSpec
 from farm.model.suite import Case
 from farm.model.transcript import Transcript, WorkspaceChanges
-from farm.running import TrialPlan, TrialResult, resolve_isolation, run_trial
+from farm.resolving import resolve_isolation
+from farm.running import TrialPlan, TrialResult, run_trial
+from farm.sessions.removal import remove_tree
+from farm.sessions.trial_directories import TrialDirectories
 from farm.settings import Settings
 from tests.unit.builders import case as make_case
 
@@ -118,6 +125,42 @@ def test_the_password_of_an_inherited_proxy_is_in_no_record(tmp_path, monkeypatc
     assert "proxy-password" not in record
 
 
+def test_a_file_named_after_a_secret_is_in_no_record(tmp_path, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://farm:proxy-password@127.0.0.1:9")
+    touch = {"tool": "Bash", "input": {"command": "p=${HTTPS_PROXY#*farm:}; touch ${p%@*}"}}
+    result = run(tmp_path, scripted(touch, {"say": "hello"}))
+    assert result.transcript is not None
+    assert result.transcript.workspace_changes == WorkspaceChanges(added=("[HTTPS_PROXY]",))
+    assert "proxy-password" not in result.transcript.model_dump_json()
+
+
+def test_what_an_error_or_a_judge_says_is_told_without_the_secret(tmp_path, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://farm:proxy-password@127.0.0.1:9")
+    failed = run(tmp_path, scripted({"say": "hello"}, setup=("echo no way to $HTTPS_PROXY >&2; exit 3",)))
+    assert failed.report.error is not None
+    assert failed.report.error.message.endswith("no way to http://farm:[HTTPS_PROXY]@127.0.0.1:9")
+
+    tell = """echo '{"score": 1, "reasoning": "proxy-password", "details": {"proxy-password": 1}}'"""
+    judged = run(tmp_path, scripted(evaluators=({"type": "code_judge", "command": tell},)))
+    (verdict,) = judged.report.verdicts
+    assert (verdict.outcome, verdict.reasoning) == ("passed", "[HTTPS_PROXY]")
+    assert verdict.details == {"[HTTPS_PROXY]": 1}
+
+
+def test_a_secret_of_digits_does_not_cost_a_trial_its_outcome(tmp_path, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://farm:12345678@127.0.0.1:9")
+    output = '{"text": "hello 12345678", "cost_usd": 0.12345678}'
+    command = CommandSpec(command=f"printf '%s' '{output}' > {{OUTPUT_FILE}}")
+    report = run(tmp_path, make_case(), spec=command, agent="mine").report
+    assert (report.outcome, report.output, report.cost_usd) == ("passed", "hello [HTTPS_PROXY]", 0.12345678)
+
+
+def test_half_a_surrogate_pair_does_not_cost_a_trial_its_outcome(tmp_path, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://farm:proxy-password@127.0.0.1:9")
+    report = run(tmp_path, scripted({"say": "hello \ud800 proxy-password"})).report
+    assert (report.outcome, report.output) == ("passed", "hello \ud800 [HTTPS_PROXY]")
+
+
 def test_the_exam_is_not_in_the_workspace(tmp_path):
     (tmp_path / "exam.yaml").write_text("secret")
     look = scripted({"tool": "Bash", "input": {"command": "ls; cat exam.yaml"}}, {"say": "hello"})
@@ -136,6 +179,59 @@ def test_the_working_directory_is_kept_only_for_the_outcomes_asked_for(
     assert (kept.workspace / "workspace").is_dir()
     gone = run(tmp_path, scripted({"say": said}), keep=lambda seen: seen != outcome)
     assert gone.workspace is None
+
+
+DIG = "for i in 1 2 3 4; do d=$(printf 'd/%.0s' $(seq 1100)); mkdir -p $d; cd -P $d; done; echo $HTTPS_PROXY > x"
+
+
+@pytest.fixture
+def secret_and_place(tmp_path_factory, monkeypatch) -> Iterator[Path]:
+    """Give sessions a password; say where their directories are made."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://farm:proxy-password@127.0.0.1:9")
+    place = tmp_path_factory.mktemp("kept")
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    yield place
+    for path in place.iterdir():
+        assert remove_tree(path)  # pytest could not
+
+
+def test_a_kept_directory_is_searched_however_long_its_paths_are(tmp_path, secret_and_place):
+    case = scripted({"tool": "Bash", "input": {"command": DIG}}, {"say": "bye"})
+    result = run(tmp_path, case, keep=lambda outcome: outcome == "failed")
+    assert (result.report.outcome, result.report.error, result.report.warnings) == ("failed", None, ())
+    assert [result.workspace] == list(secret_and_place.iterdir())
+    find = ("find", str(secret_and_place), "-name", "x", "-execdir", "cat", "{}", ";")
+    assert subprocess.check_output(find) == b"http://farm:[HTTPS_PROXY]@127.0.0.1:9\n"
+
+
+def test_a_directory_with_secrets_that_can_not_be_taken_out_is_not_kept_and_the_outcome_stays(
+    tmp_path, secret_and_place, monkeypatch
+):
+    monkeypatch.setattr(redaction, "_MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(redaction, "remove_tree", lambda *_: False)  # as of a file that nobody may change
+    case = scripted({"tool": "Write", "input": {"file_path": "a", "content": "x" * 101}}, {"say": "bye"})
+    result = run(tmp_path, case, keep=lambda _: True)
+    assert (result.report.outcome, result.report.error, result.workspace) == ("failed", None, None)
+    (warning,) = result.report.warnings
+    assert warning.startswith("the trial's directory was not kept: secrets may be left in it: ")
+    assert result.transcript is not None
+    assert list(secret_and_place.iterdir()) == []
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_directory_that_can_not_be_put_away_is_removed_and_the_outcome_stays(
+    tmp_path, secret_and_place, keeps
+):
+    class Broken(TrialDirectories):
+        def keep(self, root):
+            raise OSError("no luck")
+
+        remove = keep
+
+    result = run(tmp_path, scripted({"say": "bye"}), keep=lambda _: keeps, directories=Broken())
+    assert (result.report.outcome, result.report.error, result.workspace) == ("failed", None, None)
+    assert result.report.warnings == ("the trial's directory could not be put away: OSError: no luck",)
+    assert list(secret_and_place.iterdir()) == []
 
 
 def test_a_bug_in_an_agent_is_errored_and_does_not_end_the_run(tmp_path, monkeypatch, caplog):
@@ -264,6 +360,18 @@ def test_a_trial_that_was_stopped_before_it_began_runs_nothing(tmp_path):
     assert result.report.error is not None
     assert result.report.error.kind == "stopped"
     assert calls == []
+
+
+def test_a_session_that_was_stopped_right_at_its_end_is_not_judged(tmp_path, monkeypatch):
+    judged = []
+    monkeypatch.setitem(EVALUATORS, "contains", lambda *seen: judged.append(seen))
+    stop = threading.Event()
+    last = {"tool": "Bash", "input": {"command": "true"}}
+    result = run(tmp_path, scripted({"say": "hello"}, last), stop=stop, on_tool_call=lambda _: stop.set())
+
+    assert (result.report.outcome, result.transcript, judged) == ("errored", None, [])
+    assert result.report.error is not None
+    assert (result.report.error.kind, result.report.error.retryable) == ("stopped", True)
 
 
 def test_case_wins_over_agent_and_agent_over_farm_yaml():

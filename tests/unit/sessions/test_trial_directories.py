@@ -35,6 +35,22 @@ def test_a_directory_is_empty_when_it_is_used_again(directories):
     directories.remove(root)
 
 
+def test_a_directory_with_paths_too_long_to_name_is_used_again(directories):
+    root = directories.make()
+    here = os.open(root / "workspace", os.O_RDONLY)
+    for _ in range(1100):
+        os.mkdir("d" * 50, dir_fd=here)
+        below = os.open("d" * 50, os.O_RDONLY, dir_fd=here)
+        os.fchmod(here, 0o700 if os.fstat(here).st_ino == (root / "workspace").stat().st_ino else 0)
+        os.close(here)
+        here = below
+    os.close(here)
+    directories.remove(root)
+    assert directories.make() == root
+    assert os.listdir(root / "workspace") == []
+    directories.remove(root)
+
+
 @pytest.mark.parametrize(
     "tamper",
     [
