@@ -23,7 +23,7 @@ from farm.queue.report_directory import fetch_report
 from farm.reporting.formats import FORMATS, write_beside
 from farm.reporting.json import read_head
 from farm.reporting.summarize import summarize_case
-from farm.reporting.terminal import suite_results_lines
+from farm.reporting.terminal import dollars, suite_results_lines
 
 _SESSIONS_END_SECONDS = 20.0
 
@@ -101,7 +101,8 @@ def show_end(path: Path, *, as_json: bool) -> None:
         echo(f"cancelled; `farm resume {head.run_id}` carries out the rest", err=True)
     if head.state == "over_budget":
         rest = f"`farm resume {head.run_id} --max-cost USD` carries out the rest"
-        echo(f"stopped: what it may cost is used up; {rest}", err=True)
+        spent = dollars((head.totals.cost_usd or 0.0) + (head.totals.judge_cost_usd or 0.0))
+        echo(f"stopped: what it may cost is used up, with {spent} told by its sessions; {rest}", err=True)
 
 
 def _tell_of_unknown_costs(broker: Broker, run_id: str) -> None:

@@ -12,7 +12,7 @@ from farm.errors import UsageError
 from farm.model.report import SuiteReport, Totals
 from farm.model.verdict import Outcome
 from farm.queue.history import PastCase, known_archive, past_cases, past_runs
-from farm.reporting.terminal import Paint, clock, safe_line, totals_text
+from farm.reporting.terminal import Paint, clock, dollars, safe_line, totals_text
 
 _COLORS: dict[Outcome, str] = {"passed": "green", "failed": "red"}
 
@@ -70,10 +70,16 @@ def _run_cells(head: SuiteReport, paint: Paint) -> list[str]:
         safe_line(head.run_id),
         safe_line(head.suite),
         "-" if rate is None else f"{rate:.0%}",
-        "-" if totals.cost_usd is None else f"${totals.cost_usd:.2f}",
+        _cost(totals),
         "-" if head.duration_ms is None else clock(head.duration_ms / 1000),
         totals_text(totals, paint) + state,
     ]
+
+
+def _cost(totals: Totals) -> str:
+    """Show what a run cost, its judges included."""
+    known = [usd for usd in (totals.cost_usd, totals.judge_cost_usd) if usd is not None]
+    return dollars(sum(known)) if known else "-"
 
 
 def _rate(totals: Totals) -> float | None:

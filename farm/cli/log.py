@@ -89,7 +89,11 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         echo(dump_transcript(result.transcript).decode().rstrip("\n"))
     elif arguments.yaml:
-        echo(skeleton_of(arguments.prompt, agent, result.transcript, directories.workspace).rstrip("\n"))
+        # Whole: nobody knows where the file will lie, which a path is relative to.
+        source = arguments.workspace and str(arguments.workspace.resolve())
+        said = {"model": arguments.model, "workspace": source}
+        made = skeleton_of(arguments.prompt, agent, result.transcript, directories.workspace, said)
+        echo(made.rstrip("\n"))
     else:
         for line in session_lines(result.transcript, painter()):
             echo(line)

@@ -28,7 +28,7 @@ from farm.queue.finding import (
 from farm.queue.following import pauses_of, trial_outcomes, unserved_kinds
 from farm.queue.ledger import Running, RunStatus, WorkerRecord
 from farm.reporting.json import read_head
-from farm.reporting.terminal import Paint, age, clock, outcomes_text, safe_line
+from farm.reporting.terminal import Paint, age, clock, dollars, outcomes_text, safe_line
 
 _COLORS = {
     "running": "cyan",
@@ -299,12 +299,12 @@ def _effort_lines(status: RunStatus) -> Iterator[str]:
     if extra:
         yield f"executions: {status.executions}, {', '.join(extra)}"
     if status.spent_usd or status.reserved_usd or status.budget_usd is not None:
-        budget = "" if status.budget_usd is None else f" of ${status.budget_usd:.2f}"
-        reserved = f", ${status.reserved_usd:.2f} reserved by what runs" if status.reserved_usd else ""
+        budget = "" if status.budget_usd is None else f" of {dollars(status.budget_usd)}"
+        reserved = f", {dollars(status.reserved_usd)} reserved by what runs" if status.reserved_usd else ""
         unknown = (
             f", {status.unknown_costs} of unknown cost counted as reserved" if status.unknown_costs else ""
         )
-        yield f"cost: ${status.spent_usd:.2f}{budget}{reserved}{unknown}"
+        yield f"cost: {dollars(status.spent_usd)}{budget}{reserved}{unknown}"
 
 
 def _how_to_go_on(facts: Facts) -> str:

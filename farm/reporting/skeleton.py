@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -19,8 +20,17 @@ _GLOB_SIGNS = "*?["
 _PATTERN_SIGNS = frozenset("|*()")
 
 
-def skeleton_of(prompt: str, agent: str, transcript: Transcript, workspace: Path | None) -> str:
-    """Write an assertion test that the session passes; the author takes away what does not matter."""
+def skeleton_of(
+    prompt: str,
+    agent: str,
+    transcript: Transcript,
+    workspace: Path | None,
+    more: Mapping[str, str | None] = MappingProxyType({}),
+) -> str:
+    """Write an assertion test that the session passes; the author takes away what does not matter.
+
+    `workspace` is where the session worked; `more` is what else was said of it, by the keys of a test file.
+    """
     assertions: list[dict[str, Any]] = []
     for call in transcript.tool_calls():
         if (assertion := _assertion(call, workspace)) not in assertions:
@@ -32,6 +42,7 @@ def skeleton_of(prompt: str, agent: str, transcript: Transcript, workspace: Path
         "name": _Quoted(" ".join(prompt.split())[:60]),
         "prompt": _Quoted(prompt),
         "agent": _Quoted(agent),
+        **{key: _Quoted(value) for key, value in more.items() if value is not None},
         "assertions": assertions,
     }
     text: str = yaml.dump(test, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6)

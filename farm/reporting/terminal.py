@@ -170,12 +170,18 @@ def results_line(passed: int, total: int, paint: Paint = plain, **others: int) -
 
 
 def suite_results_lines(report: SuiteReport, paint: Paint = plain) -> Iterator[str]:
-    """Give the last lines of a suite's run: its results, and what it cost if judges had a part in that."""
+    """Give the last lines of a suite's run: its results, and what it cost as far as that is known."""
     yield suite_results_line(report, paint)
     agents, judges = report.totals.cost_usd, report.totals.judge_cost_usd
-    if judges is not None:
-        of_agents = "" if agents is None else f"${agents:.4f} for agents, "
-        yield f"Cost: {of_agents}${judges:.4f} for judges"
+    costs = [] if agents is None else [f"{dollars(agents)}" + (" for agents" if judges is not None else "")]
+    costs += [] if judges is None else [f"{dollars(judges)} for judges"]
+    if costs:
+        yield f"Cost: {', '.join(costs)}"
+
+
+def dollars(usd: float) -> str:
+    """Show an amount: small ones to a hundredth of a cent, for sessions cost little."""
+    return f"${usd:.2f}" if usd >= 100 else f"${usd:.4f}"
 
 
 def suite_results_line(report: SuiteReport, paint: Paint = plain) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from farm.agents.session_files import read_session
+from farm.authoring.load import load_suite
 from farm.cli import main
 from farm.errors import UsageError
 
@@ -45,6 +46,17 @@ def test_the_transcript_can_be_printed_and_kept(project, capsys):
     kept = read_session(project / "s.json")
     assert (kept.agent, kept.model, kept.final_text) == ("cat", "m-2", "another\nsay so")
     assert captured.err == "Transcript: s.json\n"
+
+
+def test_a_test_that_is_made_of_a_session_works_where_it_did_and_with_its_model(project, capsys):
+    assert main._run(["log", "say so", "--agent", "cat", "-w", "other", "--model", "m-2", "--yaml"]) == 0
+    (project / "tests").mkdir()
+    (project / "tests" / "made.yaml").write_text(capsys.readouterr().out)
+    (case,) = load_suite([project / "tests"]).cases
+    assert case.workspace is not None
+    assert (case.model, (project / case.workspace).resolve()) == ("m-2", project / "other")
+    assert main._run(["log", "say so", "--agent", "cat", "--yaml"]) == 0
+    assert "workspace" not in capsys.readouterr().out
 
 
 def test_a_session_that_does_not_end_properly_is_told_and_exits_with_3(project, capsys):

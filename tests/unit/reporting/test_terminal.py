@@ -71,13 +71,15 @@ def test_the_last_line_counts():
     assert suite_results_line(suite_report(*cases)) == "Results: 1/3 passed, 1 errored, 1 skipped"
 
 
-def test_what_judges_cost_is_shown_apart():
+def test_what_a_run_cost_is_shown_and_judges_apart():
     paid = report(trial("passed", cost_usd=1.25, judge_cost_usd=0.03125, judge_input_tokens=7))
     shown = list(suite_results_lines(suite_report(paid)))
     assert shown == ["Results: 1/1 passed", "Cost: $1.2500 for agents, $0.0312 for judges"]
     free = suite_report(report(trial("passed", judge_cost_usd=0.5)))
     assert list(suite_results_lines(free))[1:] == ["Cost: $0.5000 for judges"]
-    assert list(suite_results_lines(suite_report(report(trial("passed", cost_usd=1.0)))))[1:] == []
+    dear = suite_report(report(trial("passed", cost_usd=123.456)))
+    assert list(suite_results_lines(dear))[1:] == ["Cost: $123.46"]
+    assert list(suite_results_lines(suite_report(report(trial("passed")))))[1:] == []
 
 
 def test_nothing_of_an_agent_reaches_the_terminal_as_a_command():
