@@ -11,9 +11,11 @@ from pathlib import Path
 
 from farm.agents.attachments import copy_attachments
 from farm.agents.base import Availability, Session
+from farm.agents.headless import secrets_from_environment
 from farm.agents.program_end import ended_badly, not_started, start_errno, timed_out
 from farm.agents.prompt import prompt_text
 from farm.agents.records import Records, parse_records
+from farm.agents.redaction import redaction_of
 from farm.agents.session_files import read_output
 from farm.agents.wire import has_answer
 from farm.errors import InputError, SessionError
@@ -45,13 +47,17 @@ class CommandAgent:
         result = _run_command(session, exchange)
         _check_end(result, session)
         read = _read_transcript(session, exchange, result)
-        transcript = read.model_copy(
-            update={
-                "agent": session.agent,
-                "model": session.model,
-                "exit_code": result.exit_code,
-                "duration_ms": result.duration_ms if read.duration_ms is None else read.duration_ms,
-            }
+        transcript = (
+            redaction_of(session.spec, session.case)
+            .of_model(read)
+            .model_copy(
+                update={
+                    "agent": session.agent,
+                    "model": session.model,
+                    "exit_code": result.exit_code,
+                    "duration_ms": result.duration_ms if read.duration_ms is None else read.duration_ms,
+                }
+            )
         )
         for call in transcript.tool_calls():
             session.on_tool_call(call)
@@ -94,9 +100,11 @@ def _run_command(session: Session, exchange: _Exchange) -> ProcessResult:
             "FILES": [str(path) for path in exchange.files.values()],
         },
     )
-    model = {MODEL_VARIABLE: session.model} if session.model else {}
+    env = secrets_from_environment(session.spec.secrets)
+    if session.model:
+        env[MODEL_VARIABLE] = session.model
     try:
-        return session.run_command(command, env=model, output_limit_bytes=MAX_OUTPUT_BYTES, author=template)
+        return session.run_command(command, env=env, output_limit_bytes=MAX_OUTPUT_BYTES, author=template)
     except CommandNotStartedError as error:
         raise _why_not_started(error, template, command) from error
 

@@ -165,6 +165,7 @@ class CommandSpec(AgentBase):
 
     kind: Literal["command"] = "command"
     command: Annotated[NonEmptyText, AfterValidator(_check_template)]  # for the shell, with placeholders
+    secrets: tuple[SecretName, ...] = ()  # passed on from the worker's environment
 
 
 class CodexSpec(AgentBase):

@@ -186,6 +186,18 @@ def test_the_environment_of_agent_and_case_reaches_the_program_and_the_cases_win
     assert transcript.final_text == f"agent case {workspace.home} none"
 
 
+def test_the_program_has_the_secrets_that_are_named_and_they_are_in_no_record(make_session, monkeypatch):
+    monkeypatch.setenv("GATEWAY_TOKEN", "sesame-sesame")
+    monkeypatch.setenv("OTHER_TOKEN", "not-for-this-one")
+    calls: list[ToolCall] = []
+    record = '{"output_messages": [{"role": "assistant", "content": "%s", "tool_calls": [{"tool": "%s", "input": {}}]}]}'
+    command = f'printf \'{record}\' "$GATEWAY_TOKEN/$OTHER_TOKEN" "$GATEWAY_TOKEN"'
+    spec = CommandSpec(command=command, secrets=("GATEWAY_TOKEN",))
+    transcript = CommandAgent().run(make_session(spec=spec, watch=calls))
+    assert transcript.final_text == "[GATEWAY_TOKEN]/"
+    assert [call.tool for call in calls] == ["[GATEWAY_TOKEN]"]
+
+
 def test_the_program_learns_which_model_it_is_to_use(run):
     transcript = run('echo "${FARM_MODEL-none}"', model="some-model")
     assert (transcript.final_text, transcript.model) == ("some-model", "some-model")
