@@ -38,7 +38,14 @@ def run(arguments: Namespace) -> int:
     with opened_report(arguments.after, archive, complain) as after:
         now, _ = read_standing(after)
         run = now.run
-        with opened_report(arguments.before, archive, complain, suite=run.suite, before=run.run_id) as before:
+        with opened_report(
+            arguments.before,
+            archive,
+            complain,
+            suite=run.suite,
+            before=run.run_id,
+            case_ids=now.cases.keys(),
+        ) as before:
             then, _ = read_standing(before)
         comparison = compare(then, now)
         if arguments.format == "markdown":

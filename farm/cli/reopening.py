@@ -30,6 +30,8 @@ class Reopened:
     said: str
 
 
+AS_SUBMITTED = ", by the files as they were when it was submitted"
+
 # Puts trials back, on a broker that nobody else works on or on a fleet's.
 PutBack = Callable[[Broker, bool], Reopened]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from farm.cli import reopening
-from farm.cli.reopening import Reopened, carry_on
+from farm.cli.reopening import AS_SUBMITTED, Reopened, carry_on
 from farm.errors import UsageError
 from farm.model.verdict import Outcome
 from farm.queue.broker import Broker
@@ -22,8 +22,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Carry out again the trials of a run that errored, or failed, and what has no result.
 
-    Their new results take the place of the old. On a fleet they are queued; `--wait` follows them to the
-    end. A run of this directory is carried out here.
+    Their new results take the place of the old. They are carried out as they were submitted: what has changed
+    in test files, farm.yaml and the workspace since then counts for a new run. On a fleet they are queued;
+    `--wait` follows them to the end. A run of this directory is carried out here.
     """
     outcomes: list[Outcome] = []
     if arguments.errored:
@@ -41,7 +42,8 @@ def run(arguments: Namespace) -> int:
             rest = f"; {left} trial{'s' * (left != 1)} left to be carried out" if left else ""
             return Reopened(left, f"no trial of run {arguments.run} {words}{rest}")
         return Reopened(
-            count, f"{count} trial{'s' * (count != 1)} of run {arguments.run} that {words}, again"
+            count,
+            f"{count} trial{'s' * (count != 1)} of run {arguments.run} that {words}, again{AS_SUBMITTED}",
         )
 
     return carry_on(arguments, put_back)

@@ -189,6 +189,13 @@ def test_a_nightly_run_and_what_came_after_it(farm, look, project, write):
     assert (nothing.returncode, nothing.stdout) == (2, "")
     assert 'no run that is over has a case "tests/none"' in nothing.stderr
 
+    # The latest is the one that has the cases, not the newest of another part.
+    await_another_second()
+    other = json.loads(farm("run", "tests", "--tag", "new", "--json").stdout)["run_id"]
+    assert look("compare", "latest", other).stdout.endswith(
+        f"Compared with {later}: 3 missing, 1 still failing\n"
+    )
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
