@@ -15,7 +15,8 @@ def run(arguments: Namespace) -> int:
     """Carry out the trials of a run that have no result: it was cancelled, interrupted, or its budget ended.
 
     They are carried out as they were submitted: what has changed in test files, farm.yaml and the workspace
-    since then counts for a new run. On a fleet they are queued; `--wait` follows them to the end. A run of this directory is carried out here.
+    since then counts for a new run. On a fleet they are queued; `--wait` follows them to the end. A run of
+    this directory is carried out here.
     """
 
     def put_back(broker: Broker, alone: bool) -> Reopened:

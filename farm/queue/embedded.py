@@ -102,7 +102,10 @@ class Embedded:
         self.broker.remove_unused_blobs()
 
     def watch(self) -> None:
-        """Start the worker again if it has gone; raise if that does not help."""
+        """Start the worker again if it has gone; raise if that does not help, or the server is out of reach."""
+        if not self._server.socket.exists():
+            # Somebody cleaned the temporary directory: who is connected stays so, and nobody else comes in.
+            raise self._lost_server()
         if self._worker.poll() is None:
             return
         self._lost += 1
@@ -123,9 +126,7 @@ class Embedded:
 
             if not isinstance(error, (BlobError, LedgerError)) or answers(self._server.socket):
                 raise
-            run_id = run_id or self._run_id
-            rest = f"`farm resume {run_id}` carries out the rest" if run_id else "submit again"
-            raise ServerError(f"the embedded server was lost; {rest}") from None
+            raise self._lost_server(run_id) from None
 
     def close(self) -> None:
         """End the worker; the server ends with its own block."""
@@ -152,6 +153,11 @@ class Embedded:
                 env=environment,
                 start_new_session=True,  # Ctrl-C is for us: we tell it what that means
             )
+
+    def _lost_server(self, run_id: str | None = None) -> ServerError:
+        run_id = run_id or self._run_id
+        rest = f"`farm resume {run_id}` carries out the rest" if run_id else "submit again"
+        return ServerError(f"the embedded server was lost; {rest}")
 
     def _end_worker(self) -> None:
         assert self._worker.stdin is not None

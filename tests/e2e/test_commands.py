@@ -475,13 +475,17 @@ def test_out_on_a_fleet_is_for_those_who_wait(fleet):
     assert json.loads(fleet.farm("status", "--json").stdout) == []
 
 
-def test_a_server_that_is_lost_is_told_soon_and_with_the_way_to_go_on(directory):
+@pytest.mark.parametrize("how", ["it is killed", "somebody cleans the temporary directory"])
+def test_a_server_that_is_lost_is_told_soon_and_with_the_way_to_go_on(directory, how):
     run_id, process = directory.begin("good.yaml", "waits.yaml")
     assert process is not None
     until(lambda: directory.status(run_id).get("done") == 1, "a result")
     socket = (directory.directory / ".farm/runs" / run_id / "ledger/socket").read_text().strip()
-    with redis.Redis(unix_socket_path=socket) as client:
-        os.kill(client.info()["process_id"], signal.SIGKILL)
+    if how == "it is killed":
+        with redis.Redis(unix_socket_path=socket) as client:
+            os.kill(client.info()["process_id"], signal.SIGKILL)
+    else:
+        Path(socket).unlink()
     started = time.monotonic()
     code, _, err = finish(process)
     assert (code, time.monotonic() - started < 12) == (3, True), err
