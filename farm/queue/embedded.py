@@ -102,7 +102,7 @@ class Embedded:
         self.broker.remove_unused_blobs()
 
     def watch(self) -> None:
-        """Start the worker again if it has gone; raise if that does not help, or the server is out of reach."""
+        """Start the worker again if it has gone; raise if that does not help, or the server is cut off."""
         if not self._server.socket.exists():
             # Somebody cleaned the temporary directory: who is connected stays so, and nobody else comes in.
             raise self._lost_server()
