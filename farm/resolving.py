@@ -40,11 +40,13 @@ def resolve_judges(
     """Say whom LLM evaluators ask: whom they name, else farm.yaml's judge, else the case's own agent."""
     judges = {}
     for named in sorted({question.agent or "" for question in questions_of(case.evaluators)}):
-        own = agent if spec.asks_model else _DEFAULT_JUDGE
-        name = named or settings.judge.agent or own
+        chosen = named or settings.judge.agent
+        name = chosen or (agent if spec.asks_model else _DEFAULT_JUDGE)
         judge_spec = spec if name == agent else settings.agent_spec(name)
         if judge_spec is None:
             raise UsageError(settings.explain_agent(name))
+        if chosen is None:
+            judge_spec = judge_spec.as_judge()
         own_model = judge_spec.model or (model if name == agent else None) or settings.model
         isolation, network = resolve_isolation(None, judge_spec, settings)
         judges[named] = JudgePlan(

@@ -5,6 +5,7 @@ The session is the real one in all else. It is given a key that is none, and no 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -63,10 +64,11 @@ def with_scripted_api(session: Session) -> Iterator[Session]:
         raise SessionError("missing_file", str(error), retryable=False) from None
     from farm.testing import ScriptedApi
 
-    with ScriptedApi({"scripted": scenario}) as api:
+    name = scenario.name or re.sub(r"[^A-Za-z0-9._-]", "-", Path(file).stem)
+    with ScriptedApi({name: scenario}) as api:
         env = {**_without_credentials(session.spec.env), "ANTHROPIC_API_KEY": _KEY}
         changed = {
-            "base_url": api.base_url("scripted"),
+            "base_url": api.base_url(name),
             "api": None,
             "env": env,
             "secrets": _secrets(session),

@@ -1,6 +1,6 @@
 """Who is under test: one spec a kind of agent, a tagged union on `kind`."""
 
-from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field
 
@@ -44,6 +44,10 @@ class AgentBase(Model):
     timeout_seconds: PositiveNumber | None = None  # for cases that name none
     isolation: Isolation | None = None  # what keeps its sessions apart
     network: Flag | None = None  # whether its sessions have one
+
+    def as_judge(self) -> Self:
+        """Give the one who judges its own cases: without what it was told of how to do its work."""
+        return self
 
 
 # What a worker may pass on to a session of its own environment, if it is there.
@@ -133,6 +137,10 @@ class ClaudeSpec(AgentBase):
     api_timeout_seconds: PositiveNumber | None = None  # of one request
     max_retries: Count | None = None  # of one request, by the CLI
 
+    def as_judge(self) -> Self:
+        """Give the one who judges its own cases."""
+        return self.model_copy(update={"append_system_prompt": None})
+
 
 class AnthropicSpec(AgentBase):
     """Our own loop on the Anthropic API."""
@@ -150,6 +158,10 @@ class AnthropicSpec(AgentBase):
     secrets: tuple[Literal["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"], ...] = ("ANTHROPIC_API_KEY",)
     api_timeout_seconds: PositiveNumber = 600.0  # of one request
     max_retries: Annotated[Count, Field(le=20)] = 2  # of one request
+
+    def as_judge(self) -> Self:
+        """Give the one who judges its own cases."""
+        return self.model_copy(update={"system": None})
 
 
 def scripted_api(spec: AgentBase) -> str | None:

@@ -71,16 +71,18 @@ def tool_call_line(call: ToolCall) -> str:
     return safe_line(f"{by}{call.tool}({shown})" + (" failed" if call.is_error else ""))
 
 
-def verdict_lines(verdict: Verdict, paint: Paint = plain) -> Iterator[str]:
-    """Show one verdict: its mark, and under it why it did not pass."""
+def verdict_lines(verdict: Verdict, paint: Paint = plain, *, verbose: bool = False) -> Iterator[str]:
+    """Show one verdict: its mark, and under it why it did not pass (and what a judge thought, if verbose)."""
     mark, color = _MARKS[verdict.outcome]
     advisory = "" if verdict.required else " (advisory)"
     score = "" if verdict.score in (None, 0.0, 1.0) else f" (score {verdict.score:.2f})"
     yield f"{paint(mark, color)} {safe(verdict.name)}{score}{advisory}"
-    if verdict.outcome != "passed":
-        reasons = verdict.misses or ((verdict.reasoning,) if verdict.reasoning else ())
-        for reason in reasons:
-            yield indent(safe(reason), "    ")
+    reasons = list(verdict.misses) if verdict.outcome != "passed" else []
+    thought = verdict.reasoning
+    if thought and (verbose or (verdict.outcome != "passed" and not reasons)):
+        reasons += [] if any(thought in reason for reason in reasons) else [thought]
+    for reason in reasons:
+        yield indent(safe(reason), "    ")
 
 
 def case_lines(case: CaseReport, paint: Paint = plain, *, verbose: bool = False) -> Iterator[str]:
@@ -109,7 +111,7 @@ def _trial_lines(trial: TrialReport, paint: Paint, *, verbose: bool) -> Iterator
         yield paint("warning: ", "yellow") + safe(warning)
     for verdict in trial.verdicts:
         if verbose or verdict.outcome != "passed":
-            yield from verdict_lines(verdict, paint)
+            yield from verdict_lines(verdict, paint, verbose=verbose)
 
 
 def earlier_lines(trial: TrialReport, paint: Paint = plain) -> Iterator[str]:

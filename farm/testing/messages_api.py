@@ -173,7 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
             )
         )
         if turn is None:
-            self._send_error(status, f'scenario "{name}" has no turn {index + 1} for this conversation')
+            told = f'scenario "{name}" has no turn {index + 1} for this conversation'
+            self._send_error(status, f"{told}; add one, or `repeat_last: true`")
         elif api.closing.wait(turn.delay_seconds) and turn.delay_seconds:
             self.close_connection = True
         else:

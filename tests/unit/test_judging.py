@@ -191,6 +191,16 @@ class TestWhoJudges:
         plan = self.judge("mine", ClaudeSpec(), judge=JudgeEntry(model="haiku"))
         assert (plan.agent, plan.model) == ("mine", "haiku")
 
+    @pytest.mark.parametrize(
+        "spec", [ClaudeSpec(append_system_prompt="HAIKU ONLY"), AnthropicSpec(system="HAIKU ONLY")]
+    )
+    def test_what_an_agent_is_told_of_its_work_is_told_to_its_judge_only_if_somebody_chose_it(self, spec):
+        assert "HAIKU" not in self.judge("poet", spec).spec.model_dump_json()
+        known = Settings(agents={"poet": spec}, judge=JudgeEntry(agent="poet"))
+        case = make_case(evaluators=({"type": "llm_judge", "prompt": "p"},))
+        (plan,) = resolve_judges(case, "poet", spec, None, known).values()
+        assert "HAIKU" in plan.spec.model_dump_json()
+
     @pytest.mark.parametrize("spec", [ReplaySpec(), ScriptedSpec(), CommandSpec(command="x")])
     def test_else_the_api(self, spec):
         plan = self.judge("of the case", spec, model="of farm.yaml")

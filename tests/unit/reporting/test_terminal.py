@@ -33,6 +33,14 @@ def test_a_verdict_is_a_tick_or_a_cross_with_the_reason_under_it():
     assert list(verdict_lines(errored)) == ["! cost", "    no cost was recorded"]
 
 
+def test_what_a_judge_thought_is_shown_to_who_asks_for_all_and_said_once():
+    good = verdict("passed", reasoning="polite enough")
+    assert list(verdict_lines(good)) == ["✓ contains"]
+    assert list(verdict_lines(good, verbose=True)) == ["✓ contains", "    polite enough"]
+    bad = verdict("failed", misses=("3 of 10: rude",), reasoning="rude")
+    assert list(verdict_lines(bad, verbose=True)) == ["✗ contains", "    3 of 10: rude"]
+
+
 def test_a_partial_score_and_an_advisory_verdict_say_so():
     assert list(verdict_lines(verdict("passed", score=0.85))) == ["✓ contains (score 0.85)"]
     assert next(verdict_lines(failing(required=False))) == "✗ contains (advisory)"
