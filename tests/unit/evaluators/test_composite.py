@@ -72,7 +72,9 @@ def test_a_member_without_required_only_costs_its_share():
     assert composite({**YES, "required": True}, {**YES, "required": 0.5}).outcome == "passed"
 
 
-@pytest.mark.parametrize(("threshold", "outcome"), [(0.6, "passed"), (2 / 3, "passed"), (0.7, "failed")])
+@pytest.mark.parametrize(
+    ("threshold", "outcome"), [(0.6, "passed"), (2 / 3, "passed"), (2 / 3 + 1e-10, "passed"), (0.7, "failed")]
+)
 def test_a_threshold_is_the_share_of_members_that_pass(threshold, outcome):
     found = composite(YES, {**YES, "weight": 5}, NO, aggregator={"type": "threshold", "threshold": threshold})
     assert found.outcome == outcome

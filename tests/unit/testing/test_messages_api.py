@@ -25,6 +25,9 @@ SCENARIOS = {
     ),
     "overloaded": Scenario(turns=(Turn(fault=Fault(status=529, message="too much")),)),
     "limited": Scenario(turns=(Turn(say="at last", fault=Fault(status=429, count=2, retry_after_seconds=1.5)),)),
+    "limited-twice": Scenario(turns=(
+        Turn(say="on", fault=Fault(status=429, count=1)), Turn(say="done", fault=Fault(status=529, count=1)),
+    )),
     "drops": Scenario(turns=(Turn(say="never whole", fault=Fault(drop_after_events=2)),)),
     "garbles": Scenario(turns=(Turn(say="never", fault=Fault(malformed="data: {]\n\n")),)),
     "slow": Scenario(turns=(Turn(say="later", delay_seconds=0.3),)),
@@ -121,6 +124,12 @@ def test_a_fault_with_a_count_goes_away_for_each_session_by_itself(api):
     first = [ask(api, "limited", headers={"X-Claude-Code-Session-Id": "one"})[0] for _ in range(3)]
     other = ask(api, "limited", path="/two")[0]
     assert (first, other) == ([429, 429, 200], 429)
+
+
+def test_each_turn_of_a_session_has_its_own_faults(api):
+    first = [ask(api, "limited-twice")[0] for _ in range(2)]
+    second = [ask(api, "limited-twice", "go", "on", "more")[0] for _ in range(2)]
+    assert (first, second) == ([429, 200], [529, 200])
 
 
 @pytest.mark.parametrize("stream", [True, False])
