@@ -10,6 +10,7 @@ from farm.agents.session_files import read_session
 from farm.authoring.load import load_suite
 from farm.authoring.select import select_cases
 from farm.cli.options import add_case_option, echo, existing_directory, given_path, painter
+from farm.errors import UsageError
 from farm.evaluators.base import EvaluationContext
 from farm.evaluators.registry import judge
 from farm.judging import Judges
@@ -43,6 +44,8 @@ def run(arguments: Namespace) -> int:
     Gemini, OpenCode), a transcript of the farm, or the output of a command agent. The exit code is that of a
     run: 0 all passed, 1 some failed, 3 some could not be judged.
     """
+    if arguments.test.suffix == ".jsonl" and arguments.session.suffix in (".yaml", ".yml"):
+        raise UsageError(f"TEST comes first: farm analyze {arguments.session} {arguments.test}")
     suite = select_cases(load_suite([arguments.test]), ids=arguments.case)
     settings = load_settings(Path(suite.root))
     judged = []

@@ -15,7 +15,7 @@ from typing import Any
 
 from farm import __version__
 from farm.cli.importing import import_quickly
-from farm.cli.options import EXIT_INTERRUPTED, Parser, echo
+from farm.cli.options import EXIT_INTERRUPTED, LATEST_RUN, Parser, echo
 from farm.errors import FarmError, InputError, OutputError, UsageError
 
 # What `farm --help` says of each command. Its module has the same name, or the one in _MODULES.
@@ -128,6 +128,8 @@ def _run(arguments: list[str]) -> int:
     parsed = parser.parse_intermixed_args(own)
     parsed.passed_on = passed_on  # to another program that has options of its own
     parsed.command = name  # one module may be two commands
+    if getattr(parsed, "run", None) == LATEST_RUN:
+        parsed.run = import_quickly("farm.queue.finding").latest_run()
     code: int = module.run(parsed)
     return code
 

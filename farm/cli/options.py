@@ -12,6 +12,7 @@ from typing import NoReturn, TextIO
 from farm.errors import OutputError, UsageError
 
 EXIT_INTERRUPTED = 130
+LATEST_RUN = "latest"  # in place of the id of a run
 
 _COLORS = {"red": 31, "green": 32, "yellow": 33, "magenta": 35, "cyan": 36}
 
@@ -102,7 +103,8 @@ def add_junit_option(parser: argparse.ArgumentParser) -> None:
 
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
     """Add the id of a run."""
-    parser.add_argument("run", type=given, metavar="RUN", help="the id of a run; `farm status` lists them")
+    about = f"the id of a run (`farm status` lists them), or `{LATEST_RUN}`"
+    parser.add_argument("run", type=given, metavar="RUN", help=about)
 
 
 def concurrency(text: str) -> int:

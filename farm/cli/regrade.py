@@ -40,7 +40,10 @@ from farm.settings import Settings, find_root, load_settings
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "run", type=given, metavar="RUN", help="the id of a run, or its report.json, or the directory of that"
+        "run",
+        type=given,
+        metavar="RUN",
+        help="the id of a run, `latest`, a report.json, or its directory",
     )
     parser.add_argument(
         "paths",

@@ -43,7 +43,7 @@ _COLORS = {
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "run", nargs="?", type=given, metavar="RUN", help="the id of a run; else all are listed"
+        "run", nargs="?", type=given, metavar="RUN", help="the id of a run, or `latest`; else all are listed"
     )
     add_limit_option(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -7,11 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from farm.errors import FarmError
+from farm.errors import FarmError, UsageError
 from farm.queue.archive import REPORT
 from farm.queue.broker import Broker, broker_from_environment
 from farm.queue.connection import clear_errors
-from farm.queue.embedded import has_ledger, has_report, is_carried_out, local_broker, run_directory
+from farm.queue.embedded import (
+    has_ledger,
+    has_report,
+    is_carried_out,
+    local_broker,
+    local_runs,
+    run_directory,
+)
 from farm.queue.following import UnknownRunError
 from farm.queue.ledger import RunStatus
 from farm.queue.names import RUN_ID
@@ -53,6 +60,15 @@ def is_run_id(text: str) -> bool:
 def kept_report(run_id: str) -> Path | None:
     """Give the report of a run that is in this directory."""
     return run_directory(run_id) / REPORT if is_run_id(run_id) and has_report(run_id) else None
+
+
+def latest_run() -> str:
+    """Name the run that was submitted last, in this directory or to the broker that the environment names."""
+    broker = reachable_broker()
+    known: list[str] = [*local_runs()[:1], *(broker.ledger.runs()[:1] if broker is not None else ())]
+    if not known:
+        raise UsageError("there is no run here yet; `farm submit` makes one")
+    return max(known)  # ids sort by time
 
 
 def reachable_broker() -> Broker | None:

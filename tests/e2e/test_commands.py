@@ -405,6 +405,13 @@ def test_a_run_whose_command_was_killed_is_resumed(directory):
     }
 
 
+def test_latest_stands_for_the_run_that_was_submitted_last(directory):
+    assert "there is no run here yet" in directory.farm("report", "latest").stderr
+    run_id = json.loads(directory.farm("submit", "good.yaml", "--json").stdout)["run_id"]
+    assert json.loads(directory.farm("report", "latest", "--format", "json").stdout)["run_id"] == run_id
+    assert directory.farm("status", "latest").stdout.startswith(f"run {run_id} of")
+
+
 def test_an_interrupted_run_can_be_cancelled_to_have_its_report(directory):
     run_id, process = directory.begin("good.yaml", "waits.yaml")
     assert process is not None
