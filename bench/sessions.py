@@ -35,10 +35,10 @@ from farm.sessions.trial_directories import PARTS
 from farm.sessions.workspace import Workspace
 from farm.testing import Scenario, ScriptedApi, ToolUse, Turn
 
-SESSIONS = 48
+SESSIONS = 96
 CONCURRENCY = 16
 ANSWER_SECONDS = 2.0
-ROUNDS = 5
+ROUNDS = 4
 
 _PR_SET_CHILD_SUBREAPER = 36
 _CLAUDE = Path(".tools/claude/node_modules/.bin/claude")

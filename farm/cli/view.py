@@ -38,7 +38,7 @@ class PlainView:
         self.quiet = quiet
         self._paint = painter()
         self._unserved: tuple[str, ...] = ()
-        self._busy: tuple[str, ...] = ()
+        self._busy: frozenset[str] = frozenset()
         self._trouble: str | None = None
 
     def case(self, case: CaseReport) -> None:
@@ -57,10 +57,10 @@ class PlainView:
             self._unserved = update.unserved
             if update.unserved:
                 self.say(f"waiting: no living worker serves {', '.join(update.unserved)}")
-        if update.busy != self._busy:
-            self._busy = update.busy
-            if update.busy:
-                self.say(f"waiting: {', '.join(update.busy)} is busy; sessions of it start later")
+        for service in update.busy.keys() - self._busy:
+            seconds = update.busy[service] / 1000
+            self.say(f"waiting: {service} is busy; sessions of it start again in {seconds:.0f} s")
+        self._busy = frozenset(update.busy)
         if update.status.trouble != self._trouble:
             self._trouble = update.status.trouble
             if self._trouble:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -50,7 +50,7 @@ class Update:
     running: Callable[[], Sequence[Running]] = tuple  # looks: only a terminal shows them
     kept: tuple[Kept, ...] = ()
     unserved: tuple[str, ...] = ()  # kinds of agents that no living worker has
-    busy: tuple[str, ...] = ()  # services that nobody starts sessions of for a while
+    busy: Mapping[str, int] = field(default_factory=dict)  # ms until sessions of a service start again
     outcomes: Counter[Outcome] = field(default_factory=Counter)  # of all cases so far
 
     @property
@@ -80,7 +80,7 @@ class _Follower:
         self._unfinished: dict[str, dict[int, TrialRecord]] = {}
         self._finished: dict[str, Outcome] = {}
         self._unserved: tuple[str, ...] = ()
-        self._busy: tuple[str, ...] = ()
+        self._busy: dict[str, int] = {}
         self._workers_at = time.monotonic() + _WORKERS_MAY_START_SECONDS
 
     def look(self) -> Update:
@@ -114,7 +114,7 @@ class _Follower:
             running=self._running if status.state == "running" else tuple,
             kept=tuple(kept),
             unserved=self._look_for_workers(status),
-            busy=self._busy if status.state == "running" else (),
+            busy=self._busy if status.state == "running" else {},
             outcomes=Counter(self._outcomes),
         )
 
@@ -167,7 +167,7 @@ class _Follower:
         if status.state == "running" and now >= self._workers_at:
             self._workers_at = now + _WORKERS_EVERY_SECONDS
             self._unserved = unserved_kinds(self._broker, status)
-            self._busy = tuple(pauses_of(self._broker, status))
+            self._busy = pauses_of(self._broker, status)
         return self._unserved if status.state == "running" else ()
 
 

@@ -90,9 +90,9 @@ def test_a_run_that_is_not_under_way_says_why(fields, unserved, word):
 
 def test_a_service_that_is_busy_is_told_once(capsys):
     view = PlainView(verbose=False, quiet=True)
-    for busy in ((), ("claude:opus",), ("claude:opus",), ()):
+    for busy in ({}, {"claude:opus": 9100}, {"claude:opus": 7100}, {}):
         view.update(Update(status(), busy=busy))
-    assert capsys.readouterr().err == "waiting: claude:opus is busy; sessions of it start later\n"
+    assert capsys.readouterr().err == "waiting: claude:opus is busy; sessions of it start again in 9 s\n"
 
 
 def test_the_pace_is_that_of_late():
