@@ -16,7 +16,6 @@ from typing import IO
 
 from farm.agents.session_files import dump_transcript
 from farm.errors import FarmError, SessionError
-from farm.judging import questions_of
 from farm.model.job import CaseJob, CasePlan, ShippedFile, TrialRecord
 from farm.model.messages import ToolCall
 from farm.model.report import TrialError, TrialReport
@@ -25,6 +24,7 @@ from farm.model.verdict import Outcome, Verdict
 from farm.queue.attempts import dump_errors, earlier_errors
 from farm.queue.blobs import BlobError, CorruptBlobError, MissingBlobError, get_bytes, put_bytes
 from farm.queue.broker import Broker
+from farm.queue.costs import attempt_cost_usd, reserve_usd
 from farm.queue.ended import Ended, one_line, refused, stopped, written
 from farm.queue.heartbeat import Heartbeat, Lease
 from farm.queue.ledger import Limit, Refused
@@ -39,10 +39,6 @@ from farm.sessions.bundle_cache import BundleCache
 from farm.sessions.owned_directory import make_directory, remove_directory
 from farm.sessions.trial_directories import TrialDirectories
 from farm.sessions.workspace_diff import read_plain_file
-
-# What a start may cost if nobody knows better; only runs with --max-cost ask.
-DEFAULT_RESERVE_USD = 1.0
-JUDGE_RESERVE_USD = 0.1  # for one judgement of an LLM
 
 _FIRST_RETRY_SECONDS = 1.0
 _RETRY_FACTOR = 3.0
@@ -104,7 +100,7 @@ def carry_out(job: CaseJob, place: WorkPlace) -> Ended:
         job,
         worker=place.name,
         limits=limits,
-        reserve_usd=_reserve_usd(plan),
+        reserve_usd=reserve_usd(plan),
         is_guess=plan.case.max_cost_usd is None,
     )
     if isinstance(claim, Refused):
@@ -121,7 +117,7 @@ def carry_out(job: CaseJob, place: WorkPlace) -> Ended:
         ended,
         agent=plan.spec.kind,
         seconds=None if took_ms is None else took_ms / 1000,
-        cost_usd=_cost_usd(plan, result.report) or 0.0,
+        cost_usd=attempt_cost_usd(plan, result.report) or 0.0,
     )
 
 
@@ -184,7 +180,7 @@ def _settle(plan: CasePlan, lease: Lease, result: TrialResult, place: WorkPlace)
     report = result.report
     if lease.reason is not None and report.error is not None and report.error.kind == "stopped":
         # Neither passed nor failed: it was not let to its end. If it is ours no more, this changes nothing.
-        ledger.give_back(claim, uncounted=True, cost_usd=_cost_usd(plan, report))
+        ledger.give_back(claim, uncounted=True, cost_usd=attempt_cost_usd(plan, report))
         if lease.reason == "draining":
             queue_again(place.broker, [claim.job])
         return stopped(lease.reason)
@@ -193,12 +189,14 @@ def _settle(plan: CasePlan, lease: Lease, result: TrialResult, place: WorkPlace)
         delay_ms = retry_delay_ms(errors)
         _log.info("attempt %s of %s errored; again in %s ms", claim.attempt, claim.job.case_id, delay_ms)
         told = dump_errors(claim, report, place.broker.signer)
-        if not ledger.give_back(claim, delay_ms=delay_ms, cost_usd=_cost_usd(plan, report), errors=told):
+        if not ledger.give_back(
+            claim, delay_ms=delay_ms, cost_usd=attempt_cost_usd(plan, report), errors=told
+        ):
             return stopped("lost")
         assert report.error is not None
         return Ended("again", one_line(report.error.kind), delay_seconds=delay_ms / 1000)
     row = _row(claim.job, result, place)
-    completion = ledger.complete(claim, row, cost_usd=_cost_usd(plan, report))
+    completion = ledger.complete(claim, row, cost_usd=attempt_cost_usd(plan, report))
     if completion == "last":
         place.broker.publish_aggregation(claim.job.run_id)
     return written(completion, plan, report)
@@ -364,19 +362,3 @@ def _shipped_files(files: Mapping[str, ShippedFile], place: WorkPlace) -> Iterat
         yield directory
     finally:
         remove_directory(place_of_files)
-
-
-def _reserve_usd(plan: CasePlan) -> float:
-    judgements = sum(question.samples for question in questions_of(plan.case.evaluators))
-    judges = judgements * JUDGE_RESERVE_USD
-    if plan.spec.is_written_down:
-        return judges
-    return (plan.case.max_cost_usd or DEFAULT_RESERVE_USD) + judges
-
-
-def _cost_usd(plan: CasePlan, report: TrialReport) -> float | None:
-    """Give what an attempt cost, judges included; None if nobody knows: it is charged as it was reserved."""
-    agent = 0.0 if plan.spec.is_written_down else report.cost_usd
-    known = (agent or 0.0) + (report.judge_cost_usd or 0.0)
-    is_known = agent is not None and not report.cost_is_partial and not report.judge_unknown_costs
-    return known if is_known or known > _reserve_usd(plan) else None

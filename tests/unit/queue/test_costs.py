@@ -8,7 +8,7 @@ import pytest
 
 from farm.model.agent import CommandSpec, ScriptedSpec
 from farm.model.job import CasePlan
-from farm.queue.carry_out import _cost_usd, _reserve_usd
+from farm.queue.costs import attempt_cost_usd, reserve_usd
 from tests.unit.builders import case as make_case
 from tests.unit.builders import trial
 
@@ -38,7 +38,7 @@ def plan(*, free: bool = False, judged: bool = True, **case: Any) -> CasePlan:
     ],
 )
 def test_each_judgement_is_reserved_beside_the_agent(planned, reserved):
-    assert _reserve_usd(planned) == pytest.approx(reserved)
+    assert reserve_usd(planned) == pytest.approx(reserved)
 
 
 @pytest.mark.parametrize(
@@ -57,5 +57,5 @@ def test_each_judgement_is_reserved_beside_the_agent(planned, reserved):
     ],
 )
 def test_what_is_charged_includes_the_judges(planned, figures, charged):
-    found = _cost_usd(planned, trial("passed", **figures))
+    found = attempt_cost_usd(planned, trial("passed", **figures))
     assert found == (None if charged is None else pytest.approx(charged))
