@@ -104,7 +104,8 @@ SCENARIOS = {
     "fails-once": Scenario(turns=(ENDING.model_copy(update={"fault": Fault(status=529, count=1)}),)),
     **{f"status-{status}": faulty(status=status) for status in (400, 401, 429, 500, 529)},
     "tells-the-key": faulty(status=403, message=f"{KEY} is no key"),
-    "refuses": Scenario(turns=(Turn(say="I can't.", stop_reason="refusal"),)),
+    # Newer versions ask once more.
+    "refuses": Scenario(turns=(Turn(say="I can't.", stop_reason="refusal"),), repeat_last=True),
     "runs-out": Scenario(turns=(Turn(say="Once upon", stop_reason="max_tokens"),), repeat_last=True),
     "drops": faulty(drop_after_events=3),
     "garbles": faulty(malformed="data: {]\n\n"),
