@@ -15,8 +15,7 @@ from farm.errors import UsageError
 from farm.queue.archive import REPORT
 from farm.queue.report_directory import check_out
 from farm.reporting.formats import FORMATS, write_beside
-from farm.reporting.json import parse_report
-from farm.reporting.junit import dump_junit
+from farm.reporting.junit import write_junit
 from farm.reporting.report_file import ReportFile
 from farm.reporting.terminal import report_lines
 
@@ -43,27 +42,24 @@ def run(arguments: Namespace) -> int:
     with ExitStack() as stack:
         directory = out or Path(stack.enter_context(TemporaryDirectory(prefix="farm-report-")))
         path = bring_report(arguments.run, directory, lambda: _check(directory, directory / chosen.file))
-        data = path.read_bytes()
-        report = parse_report(data, f"the report of run {arguments.run}")
-        rendered = BytesIO()
+        report = ReportFile(path, f"the report of run {arguments.run}")
+        head = report.head  # which says what is wrong if it is no report
+        if arguments.junit is not None:
+            write_file(arguments.junit, lambda target: write_junit(report, target))
         if out is not None:
             write_beside(path)
-        elif arguments.format not in ("json", "text"):
-            chosen.write(ReportFile(path), rendered)
-    if arguments.junit is not None:
-        write_file(arguments.junit, lambda target: target.write(dump_junit(report)))
-    if out is not None:
-        target = out / chosen.file
-        if arguments.format == "text":
-            write_file(target, lambda file: file.write(chosen.render(report)))
-        echo(f"Report: {target}")
-    elif arguments.format == "json":
-        _print(data)  # as it was written
-    elif arguments.format == "text":
-        for line in report_lines(report, painter(), verbose=arguments.verbose):
-            echo(line)
-    else:
-        _print(rendered.getvalue())
+            if arguments.format == "text":
+                write_file(out / chosen.file, lambda target: chosen.write(report, target))
+            echo(f"Report: {out / chosen.file}")
+        elif arguments.format == "text":
+            for line in report_lines(head, report.cases(), painter(), verbose=arguments.verbose):
+                echo(line)
+        elif arguments.format == "json":
+            _print(path.read_bytes())  # as it was written
+        else:
+            rendered = BytesIO()
+            chosen.write(report, rendered)
+            _print(rendered.getvalue())
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,12 +38,20 @@ class Format:
 
 
 def _text(report: SuiteReport) -> bytes:
-    return "".join(f"{line}\n" for line in report_lines(report)).encode("utf-8", "replace")
+    return b"".join(_encoded(report_lines(report, report.cases)))
+
+
+def _write_text(report: ReportFile, target: IO[bytes]) -> None:
+    target.writelines(_encoded(report_lines(report.head, report.cases())))
+
+
+def _encoded(lines: Iterable[str]) -> Iterator[bytes]:
+    return (f"{line}\n".encode("utf-8", "replace") for line in lines)
 
 
 FORMATS = {
     "json": Format("report.json", dump_report, is_beside=False),
-    "text": Format("report.txt", _text, is_beside=False),
+    "text": Format("report.txt", _text, _write_text, is_beside=False),
     "junit": Format("junit.xml", dump_junit, write_junit),
     "markdown": Format("report.md", dump_markdown, write_markdown),
     "html": Format("report.html", render_page, write_page),

@@ -57,15 +57,20 @@ def _dump(model: Model) -> bytes:
 def is_report_file(path: Path) -> bool:
     """Say whether a file is a report of this farm."""
     try:
-        with path.open("rb") as file:
-            if file.read(len(_SCHEMA)) == _SCHEMA:
-                return True  # as we write it; the rest may be more than fits in memory
+        if is_laid_out(path):
+            return True
         raw = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         return False
     except OSError as error:
         raise FarmError(f"{path}: can't be read: {error.strerror}") from None
     return isinstance(raw, dict) and raw.get("schema") == REPORT_SCHEMA
+
+
+def is_laid_out(path: Path) -> bool:
+    """Say whether a report is laid out as we do it: then it can be read in parts, for it may be large."""
+    with path.open("rb") as file:
+        return file.read(len(_SCHEMA)) == _SCHEMA
 
 
 def read_head(path: Path, where: str | None = None) -> SuiteReport:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from farm.errors import FarmError
 from farm.model.report import CaseReport, SuiteReport
-from farm.reporting.json import parse_report, read_head
+from farm.reporting.json import is_laid_out, parse_report, read_head
 
 _CASES = b'  "cases": ['
 # As `write_cases` lays them out: JSON breaks lines only between its parts, and only a case is this far in.
@@ -30,7 +30,13 @@ class ReportFile:
     @cached_property
     def head(self) -> SuiteReport:
         """All but the cases."""
-        return read_head(self.path, self._where)
+        if self._is_laid_out:
+            return read_head(self.path, self._where)
+        return self.whole.model_copy(update={"cases": ()})
+
+    @cached_property
+    def _is_laid_out(self) -> bool:
+        return is_laid_out(self.path)
 
     @cached_property
     def whole(self) -> SuiteReport:
@@ -39,6 +45,9 @@ class ReportFile:
 
     def cases(self) -> Iterator[CaseReport]:
         """Give the cases, one at a time, in the report's order."""
+        if not self._is_laid_out:
+            yield from self.whole.cases
+            return
         for _, data in self.raw_cases():
             try:
                 yield CaseReport.model_validate_json(data)

@@ -6,7 +6,7 @@ Everything that came from an agent is hostile: no control character of it reache
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from textwrap import indent
 
 from farm.model.messages import ToolCall
@@ -120,11 +120,13 @@ def earlier_lines(trial: TrialReport, paint: Paint = plain) -> Iterator[str]:
         yield paint(f"attempt {error.attempt}: {safe(error.kind)}: ", "yellow") + safe(error.message)
 
 
-def report_lines(report: SuiteReport, paint: Paint = plain, *, verbose: bool = False) -> Iterator[str]:
-    """Show a whole run as it was shown while it went on, and its last line."""
-    for case in report.cases:
+def report_lines(
+    head: SuiteReport, cases: Iterable[CaseReport], paint: Paint = plain, *, verbose: bool = False
+) -> Iterator[str]:
+    """Show a whole run as it was shown while it went on, and its last lines."""
+    for case in cases:
         yield from case_lines(case, paint, verbose=verbose)
-    yield from suite_results_lines(report, paint)
+    yield from suite_results_lines(head, paint)
 
 
 def change_lines(before: SuiteReport, after: SuiteReport, paint: Paint = plain) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 
@@ -27,6 +29,15 @@ def test_the_cases_of_a_file_are_those_of_the_report(tmp_path_factory, text):
             for at, case in ReportFile(path).raw_cases():
                 assert data[at : at + len(case)] == case
     assert ReportFile(path).head == whole.model_copy(update={"cases": ()})
+
+
+@pytest.mark.parametrize("indent", [None, 1, 4])
+def test_a_report_that_another_program_has_laid_out_anew_is_still_one(tmp_path, indent):
+    path = tmp_path / "report.json"
+    report = hostile_report("x")
+    path.write_text(json.dumps(json.loads(dump_report(report)), indent=indent))
+    assert ReportFile(path).head == report.model_copy(update={"cases": ()})
+    assert tuple(ReportFile(path).cases()) == report.cases
 
 
 def test_a_report_without_cases_has_none(tmp_path):
