@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -16,24 +16,33 @@ from farm.sessions.workspace_diff import read_plain_file
 def read_session_log(config: Path, session_id: str, *, within: Path) -> bytes | None:
     """Give a session's log; None if there is none, or not a plain one. No link below `within` is followed.
 
-    To be called when the session is over: nobody may be left to put a link in a file's place.
+    Never fails: what an agent put in its place says nothing of the session. To be called when that is over:
+    nobody may be left to put a link in a file's place.
     """
-    # By its id, not by the directory: its name is made of the workspace's, in a way of the CLI's own.
-    log = next((config / "projects").glob(f"*/{session_id}.jsonl"), None)
-    if log is None or (content := _read(log, within)) is None:
+    try:
+        # By its id, not by the directory: its name is made of the workspace's, in a way of the CLI's own.
+        log = next((config / "projects").glob(f"*/{session_id}.jsonl"), None)
+        parts = list(_read([log, *subagent_logs(log)], within)) if log is not None else []
+    except (OSError, RuntimeError):  # of links that lead nowhere, in some versions of pathlib
         return None
-    others = [_read(path, within) for path in subagent_logs(log)]
-    if not any(others):
-        return content
-    lines = [line for part in (content, *others) if part for line in _timed(part)]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    lines = [line for part in parts for line in _timed(part)]
     # As old versions wrote it: a subagent's lines are marked, and stand where they came.
     return b"".join(line for _, line in sorted(lines, key=lambda line: line[0]))
 
 
-def _read(path: Path, within: Path) -> bytes | None:
-    if path.resolve() != within.resolve() / path.relative_to(within):
-        return None
-    return read_plain_file(path, MAX_STREAM_BYTES)
+def _read(paths: Sequence[Path], within: Path) -> Iterator[bytes]:
+    """Give the contents of files, as long as there is room; nothing if the first is not to be had."""
+    room = MAX_STREAM_BYTES
+    for number, path in enumerate(paths):
+        is_plain = path.resolve() == within.resolve() / path.relative_to(within)
+        content = read_plain_file(path, room) if is_plain else None
+        if content is not None:
+            room -= len(content)
+            yield content
+        elif not number:
+            return
 
 
 def _timed(content: bytes) -> Iterator[tuple[datetime, bytes]]:

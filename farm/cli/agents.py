@@ -40,14 +40,7 @@ def run(arguments: Namespace) -> int:
     paint = painter()
     width = max(len(row.shown) for row in rows)
     for row in rows:
-        mark = (
-            paint("✗", "red")
-            if not row.usable
-            else paint("!", "yellow")
-            if row.no_key
-            else paint("✓", "green")
-        )
-        echo(f"{mark} {row.shown:<{width}}  {safe(row.about)}".rstrip())
+        echo(f"{paint(*row.mark)} {row.shown:<{width}}  {safe(row.about)}".rstrip())
     return 0
 
 
@@ -64,6 +57,13 @@ class Row:
     default: bool
     command: str | None = None
     no_key: str | None = None  # where it would look for one
+
+    @property
+    def mark(self) -> tuple[str, str]:
+        """What stands before it, and in which colour."""
+        if not self.usable:
+            return "✗", "red"
+        return ("!", "yellow") if self.no_key else ("✓", "green")
 
     @property
     def shown(self) -> str:

@@ -420,12 +420,22 @@ class TestLogs:
         assert [json.loads(each)["n"] for each in whole] == [1, 2, 3, 5]
         assert json.loads(whole[-1])["text"] == "[ANTHROPIC_API_KEY]"
 
+    def test_what_subagents_are_said_to_have_written_fills_no_memory(self, logs_of, log_of_session):
+        own = """printf '{"n": 1}\\n' > "$log.jsonl" """
+        many = 'for n in 1 2 3 4; do truncate -s 60M "$log/subagents/agent-$n.jsonl"; done'
+        logs = logs_of(log_of_session, own, many, END)
+        assert logs["session.jsonl"].startswith(b'{"n": 1}\n')
+        assert 60 * 2**20 <= len(logs["session.jsonl"]) < 64 * 2**20
+
     @pytest.mark.parametrize(
         "link",
         [
             'ln -s "$PRECIOUS/file" "$log.jsonl"',
             'cp -r "$PRECIOUS" "$HOME"; rm -r "${log%/*}"; ln -s "$PRECIOUS" "${log%/*}"; cp "$PRECIOUS/file" "$log.jsonl"',
             'mkfifo "$log.jsonl"',
+            'ln -s "$log.jsonl" "$log.jsonl"',
+            'rm -r "${log%/*/*}/projects"; ln -s projects "${log%/*/*}/projects"',
+            'truncate -s 1T "$log.jsonl"',
         ],
     )
     def test_what_is_no_plain_file_of_the_session_is_no_log(self, logs_of, log_of_session, tmp_path, link):
