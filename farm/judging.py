@@ -49,11 +49,11 @@ class JudgeCosts:
     output_tokens: int | None = None
     unknown_costs: int = 0
 
-    def add(self, cost_usd: float | None, usage: Usage | None) -> None:
-        """Count one session; None: nobody knows."""
-        if cost_usd is None:
+    def add(self, cost_usd: float | None, usage: Usage | None, *, is_partial: bool = False) -> None:
+        """Count one session; None: nobody knows. If it is partial, there is more that nobody knows."""
+        if cost_usd is None or is_partial:
             self.unknown_costs += 1
-        else:
+        if cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + cost_usd
         if usage is not None:
             self.input_tokens = (self.input_tokens or 0) + usage.total_input_tokens
@@ -97,13 +97,14 @@ class Judges:
 
     def _hold_session(self, plan: JudgePlan, question: Question, model: str | None) -> Transcript:
         cost_usd: float | None = None
+        is_partial = False
         usage: Usage | None = None
         try:
             with open_workspace(directories=self.directories) as workspace:
                 transcript = AGENTS[plan.spec.kind].run(self._session(plan, question, model, workspace))
             cost_usd, usage = transcript.cost_usd, transcript.usage
         except SessionError as error:
-            cost_usd = error.cost_usd
+            cost_usd, is_partial = error.cost_usd, error.cost_is_partial
             raise SessionError(
                 error.kind,
                 f'agent "{plan.agent}": {error}',
@@ -113,7 +114,7 @@ class Judges:
         except FarmError as error:
             raise SessionError("workspace_failed", str(error), retryable=False) from error
         finally:
-            self.costs.add(cost_usd, usage)
+            self.costs.add(cost_usd, usage, is_partial=is_partial)
         return transcript
 
     def _session(

@@ -118,6 +118,8 @@ def run_trial(plan: TrialPlan) -> TrialResult:
     except SessionError as failure:
         retry_after_seconds = failure.retry_after_seconds
         spent = {"cost_usd": failure.cost_usd, "cost_is_partial": failure.cost_is_partial}
+        if failure.cost_usd and failure.cost_is_partial:
+            warnings.append("the session has cost more than this: what its last request cost is not known")
         error = TrialError(kind=failure.kind, message=str(failure), retryable=failure.retryable)
     except FarmError as failure:
         # The workspace could not be made. Of this case alone: others may come from elsewhere.

@@ -56,7 +56,7 @@ class TrialReport(Model):
     earlier_errors: tuple[AttemptError, ...] = ()  # one for each attempt before this one
     duration_ms: float | None = None
     cost_usd: float | None = None
-    cost_is_partial: bool = False  # nobody knows what its last request cost, but it did
+    cost_is_partial: bool = False  # there is more: nobody knows what its last request cost
     input_tokens: int | None = None
     output_tokens: int | None = None
     judge_cost_usd: float | None = None  # of the sessions of its judges, as far as they told

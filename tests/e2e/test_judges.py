@@ -50,6 +50,7 @@ SCENARIOS = {
     ),
     "anthropic-good": Scenario(turns=(said(GOOD),)),
     "anthropic-malformed": malformed_first(said("I'd say 9"), said(GOOD)),
+    "down": Scenario(turns=(Turn(say="never said", fault=Fault(status=500)),)),
     "overloaded": Scenario(turns=(Turn(say="never said", fault=Fault(status=529)),)),
 }
 
@@ -130,6 +131,13 @@ def test_a_malformed_answer_is_asked_for_again(judged, api, agent):
     (verdict,) = report.verdicts
     assert (verdict.outcome, verdict.score) == ("passed", 0.8)
     assert AGAIN in asked(api, f"{agent}-malformed")
+
+
+def test_what_an_api_that_failed_at_a_judgement_asks_for_it_is_not_known(judged, api):
+    report = judged("down")
+    (verdict,) = report.verdicts
+    assert (verdict.outcome, report.judge_cost_usd) == ("errored", 0.0)
+    assert report.judge_unknown_costs == len(api.received("down")) == 5
 
 
 def test_an_api_that_stays_overloaded_is_errored_never_zero(judged, api):

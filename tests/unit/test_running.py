@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from farm.agents import redaction
+from farm.agents.base import Session
 from farm.agents.registry import AGENTS
+from farm.agents.scripted import ScriptedAgent
 from farm.agents.session_files import dump_transcript
+from farm.errors import SessionError
 from farm.evaluators.registry import EVALUATORS
 from farm.model.agent import ClaudeSpec, CommandSpec, ReplaySpec, ScriptedSpec
 from farm.model.suite import Case
@@ -452,3 +455,18 @@ def test_a_session_that_puts_a_link_in_the_place_of_its_workspace_shows_nobody_w
     assert result.report.error is not None
     assert result.report.error.kind == "workspace_replaced"
     assert "secret" not in result.report.model_dump_json()
+
+
+def test_that_a_session_cost_more_than_is_known_is_told(tmp_path, monkeypatch):
+    class Paid(ScriptedAgent):
+        def run(self, session: Session) -> Transcript:
+            failure = SessionError("api_error", "gone", retryable=True)
+            failure.cost_usd, failure.cost_is_partial = 3.0, True
+            raise failure
+
+    monkeypatch.setitem(AGENTS, "scripted", Paid())
+    report = run(tmp_path, scripted({"say": "hello"})).report
+    assert (report.outcome, report.cost_usd, report.cost_is_partial) == ("errored", 3.0, True)
+    assert report.warnings == (
+        "the session has cost more than this: what its last request cost is not known",
+    )
